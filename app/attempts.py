@@ -1,0 +1,61 @@
+"""What passes between the worker's stages: a claimed job, and what its call came to. Plain data, no stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+USER_AGENT_PRODUCT = "punctual"
+MAX_STORED_BODY_BYTES = 16 * 1024
+MAX_READ_BODY_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One attempt of one job that this worker holds the lease of."""
+
+    job_id: UUID
+    client_id: int
+    type: str
+    body: bytes | None
+    callback_url: str
+    queue_generation: int
+    attempt: int
+    max_attempts: int
+    number: int
+    due_at: datetime
+    claimed_at: datetime
+    scheduled_for: datetime
+    signing_secrets: tuple[str, ...]
+    method: str = "POST"
+    content_type: str | None = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_seconds: float = 10.0
+    success_statuses: tuple[tuple[int, int], ...] = ((200, 299),)
+
+    @property
+    def fence(self) -> tuple[UUID, int, int]:
+        """What a change of this attempt must still find in the row (C5)."""
+        return (self.job_id, self.queue_generation, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call came to. `error_class` None is a success; timings are milliseconds since the call began."""
+
+    started_at: datetime
+    finished_at: datetime
+    status_code: int | None = None
+    error_class: str | None = None
+    error: str | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    response_headers: tuple[tuple[str, str], ...] = ()
+    response_body: str = ""
+    response_truncated: bool = False
+
+    @property
+    def execution_status(self) -> str:
+        if self.error_class is None:
+            return "succeeded"
+        return {"timeout": "timed_out", "blocked": "blocked", "lost": "lost"}.get(self.error_class, "failed")

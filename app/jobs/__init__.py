@@ -1,0 +1,28 @@
+"""The only writer of jobs.status: each change is one conditional UPDATE that names the statuses it may leave."""
+
+from app.jobs.changes import cancel, request_cancel, retry
+from app.jobs.claim import Claimed, claim, extend_leases, take_up
+from app.jobs.hand_back import HandedBack, hand_back
+from app.jobs.record import Recorded, ToRecord, record
+from app.jobs.requests import Changed, JobRequest, Submitted
+from app.jobs.submit import enqueue, submit
+
+__all__ = [
+    "Changed",
+    "Claimed",
+    "HandedBack",
+    "JobRequest",
+    "Recorded",
+    "Submitted",
+    "ToRecord",
+    "cancel",
+    "claim",
+    "enqueue",
+    "extend_leases",
+    "hand_back",
+    "record",
+    "request_cancel",
+    "retry",
+    "submit",
+    "take_up",
+]

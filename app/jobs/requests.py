@@ -1,0 +1,43 @@
+"""What a submission asks for, and what became of a call on a job. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A job to be. `payload` is the very text from the request; neither `run_at` nor `delay_seconds` means now."""
+
+    client_id: int
+    type: str
+    payload: str
+    callback_url: str
+    callback_host: str
+    max_attempts: int = 5
+    run_at: datetime | None = None
+    delay_seconds: float | None = None
+    idempotency_key: str | None = None
+    request_fingerprint: bytes | None = None
+    cron_entry_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job of a submission. `replayed`: made by an earlier request with this key; `conflict`: by a different one."""
+
+    job_id: UUID
+    status: str
+    run_at: datetime
+    outcome: Literal["created", "replayed", "conflict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Whether a change was made. `refused`: the job stands in a `status` it may not be changed from."""
+
+    outcome: Literal["changed", "refused", "missing"]
+    status: str | None = None

@@ -1,0 +1,28 @@
+"""The tables. PostgreSQL only: its types and constraints are used freely."""
+
+from __future__ import annotations
+
+from app.models.cron import CronEntry, CronOccurrence
+from app.models.declarative import Base
+from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job
+from app.models.operations import AuditEntry, Leader, MinuteStat, Process
+from app.models.tenants import ROLES, ApiKey, Client, User
+
+__all__ = [
+    "FINISHED",
+    "ROLES",
+    "STATUSES",
+    "UNCLAIMED",
+    "ApiKey",
+    "AuditEntry",
+    "Base",
+    "Client",
+    "CronEntry",
+    "CronOccurrence",
+    "Execution",
+    "Job",
+    "Leader",
+    "MinuteStat",
+    "Process",
+    "User",
+]
