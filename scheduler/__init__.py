@@ -1,0 +1,1 @@
+"""The scheduler: one leads and keeps work on its way, others stand by."""

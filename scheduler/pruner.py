@@ -1,0 +1,69 @@
+"""Retention, in small batches (C22)."""
+
+from __future__ import annotations
+
+import structlog
+from sqlalchemy import text
+from sqlalchemy.sql.elements import TextClause
+
+from app.database import autocommit
+from app.stores import Stores
+
+logger = structlog.get_logger(__name__)
+
+INTERVAL_SECONDS = 60.0
+BATCH = 500
+BATCHES_PER_PASS = 200
+
+# Executions go with their job (ON DELETE CASCADE). Each DELETE repeats the condition its rows were chosen by.
+_JOBS = """
+    DELETE FROM jobs WHERE id IN (
+      SELECT id FROM jobs WHERE finished_at < (SELECT punctual_now()) - make_interval(days => :days) AND status IN ({statuses})
+      ORDER BY finished_at LIMIT :most FOR UPDATE SKIP LOCKED)
+    AND finished_at < punctual_now() - make_interval(days => :days) AND status IN ({statuses})
+"""
+FINISHED = text(_JOBS.format(statuses="'done', 'cancelled'"))
+DEAD = text(_JOBS.format(statuses="'dead'"))
+OCCURRENCES = text("""
+    DELETE FROM cron_occurrences o USING (
+      SELECT o.cron_entry_id, o.nominal_at FROM cron_occurrences o JOIN cron_entries e ON e.id = o.cron_entry_id
+      WHERE o.nominal_at < (SELECT punctual_now()) - make_interval(days => :days) AND o.status <> 'buffered'
+        AND o.nominal_at < coalesce(e.next_run_at, 'infinity')
+      ORDER BY o.nominal_at LIMIT :most FOR UPDATE OF o SKIP LOCKED) old
+    WHERE o.cron_entry_id = old.cron_entry_id AND o.nominal_at = old.nominal_at
+      AND o.nominal_at < punctual_now() - make_interval(days => :days)
+""")
+PROCESSES = text("""
+    DELETE FROM processes p WHERE p.beat_at < punctual_now() - interval '1 day'
+      AND NOT EXISTS (SELECT FROM jobs WHERE worker = p.id AND status = 'running')
+""")
+
+
+class Pruner:
+    def __init__(self, stores: Stores, retention_days: int, dead_retention_days: int) -> None:
+        self._stores = stores
+        self._batches: tuple[tuple[str, TextClause, int], ...] = (
+            ("jobs", FINISHED, retention_days),
+            ("dead_jobs", DEAD, dead_retention_days),
+            ("occurrences", OCCURRENCES, retention_days),
+        )
+
+    def run_once(self) -> float:
+        """Deletes what is past retention, a bounded number of batches a pass. Returns the seconds until the next."""
+        for what, statement, days in self._batches:
+            deleted = self._prune(statement, days)
+            if deleted:
+                logger.info("pruned", what=what, count=deleted)
+        with autocommit(self._stores.engine) as conn:
+            conn.execute(PROCESSES)
+        return INTERVAL_SECONDS
+
+    def _prune(self, statement: TextClause, days: int) -> int:
+        total = 0
+        for _ in range(BATCHES_PER_PASS):
+            with autocommit(self._stores.engine) as conn:
+                deleted = conn.execute(statement, {"days": days, "most": BATCH}).rowcount
+            total += deleted
+            if deleted < BATCH:
+                break
+        return total

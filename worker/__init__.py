@@ -1,0 +1,1 @@
+"""The worker: claims due jobs, makes their calls, records every attempt."""

@@ -1,0 +1,169 @@
+"""The last stage: stores what calls came to, many in one statement, and sends retries on their way."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import jobs
+from app.attempts import Answer, Claim
+from app.clock import Clock
+from app.database import autocommit
+from app.jobs import Recorded, ToRecord, enqueue
+from app.outcomes import decide
+from app.process import OncePerSecond
+from app.stores import Stores
+from app.stream import Due, Ticket
+from worker.hands import Hands
+
+logger = structlog.get_logger(__name__)
+
+BATCH = 256
+PAUSE_AFTER_ERROR_SECONDS = 0.5
+
+
+class Recorder(threading.Thread):
+    """While PostgreSQL is away, finished results wait here and are stored when it returns."""
+
+    def __init__(self, *, stores: Stores, clock: Clock, hands: Hands) -> None:
+        super().__init__(name="recorder", daemon=True)
+        self._stores = stores
+        self._clock = clock
+        self._hands = hands
+        self._wake = threading.Condition()
+        self._answers: deque[tuple[Claim, Answer]] = deque()
+        self._unsent: deque[Claim] = deque()
+        self._busy = False
+        self._closing = threading.Event()
+        self._may_log = OncePerSecond()
+        self.turned_over_at = time.monotonic()
+
+    def answered(self, answers: Sequence[tuple[Claim, Answer]]) -> None:
+        """Takes ended attempts, to be recorded."""
+        with self._wake:
+            self._answers.extend(answers)
+            self._wake.notify()
+
+    def unsent(self, claims: Sequence[Claim]) -> None:
+        """Takes claims that were never sent, to be handed back."""
+        with self._wake:
+            self._unsent.extend(claims)
+            self._wake.notify()
+
+    @property
+    def is_idle(self) -> bool:
+        with self._wake:
+            return not (self._busy or self._answers or self._unsent)
+
+    def close(self) -> None:
+        """Ends the thread after what it is doing now; what it still has is for `left`."""
+        self._closing.set()
+        with self._wake:
+            self._wake.notify()
+
+    def left(self) -> list[tuple[Claim, Answer]]:
+        """Results that could not be stored."""
+        return list(self._answers)
+
+    def run(self) -> None:
+        while not self._closing.is_set():
+            self.turned_over_at = time.monotonic()
+            answers, unsent = self._next()
+            try:
+                self._hand_back(unsent)
+                unsent = []
+                self._record(answers)
+            except SQLAlchemyError as error:
+                self._again(answers, unsent)
+                if self._may_log():
+                    logger.warning("record_failed", waiting=len(self._answers), error=str(error).splitlines()[0])
+                self._closing.wait(PAUSE_AFTER_ERROR_SECONDS)
+            except Exception:
+                self._again(answers, unsent)
+                logger.exception("recorder_failed")
+                self._closing.wait(PAUSE_AFTER_ERROR_SECONDS)
+
+    def _next(self) -> tuple[list[tuple[Claim, Answer]], list[Claim]]:
+        with self._wake:
+            self._busy = False
+            self._wake.wait_for(lambda: bool(self._answers or self._unsent or self._closing.is_set()), 0.5)
+            answers = self._take_batch()
+            unsent = [self._unsent.popleft() for _ in range(min(len(self._unsent), BATCH))]
+            self._busy = bool(answers or unsent)
+            return answers, unsent
+
+    def _take_batch(self) -> list[tuple[Claim, Answer]]:
+        """Up to BATCH answers, each job once: two attempts of one job cannot be recorded by one statement."""
+        batch: list[tuple[Claim, Answer]] = []
+        seen = set()
+        while self._answers and len(batch) < BATCH and self._answers[0][0].job_id not in seen:
+            claim, answer = self._answers.popleft()
+            seen.add(claim.job_id)
+            batch.append((claim, answer))
+        return batch
+
+    def _again(self, answers: Sequence[tuple[Claim, Answer]], unsent: Sequence[Claim]) -> None:
+        with self._wake:
+            self._answers.extendleft(reversed(answers))
+            self._unsent.extendleft(reversed(unsent))
+
+    def _record(self, answers: Sequence[tuple[Claim, Answer]]) -> None:
+        """Stores a batch, then adds retries to Redis. A crash between the two: loader or rescuer brings them in."""
+        if not answers:
+            return
+        now = self._clock.now()
+        batch = []
+        for claim, answer in answers:
+            worker = self._hands.worker_of(claim)
+            if worker is not None:
+                batch.append(ToRecord(decide(claim, answer, now, random.random()), worker))
+        with autocommit(self._stores.engine) as conn:
+            recorded = jobs.record(conn, batch)
+        locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
+        self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])
+        self._follow_up(recorded)
+        if locked:
+            self._again(locked, [])
+            self._closing.wait(0.01)
+
+    def _follow_up(self, recorded: Sequence[Recorded]) -> None:
+        retries = []
+        for item in recorded:
+            claim = item.ending.claim
+            if item.outcome == "late":
+                logger.warning("late_result", job_id=str(claim.job_id), attempt=claim.attempt)
+            elif item.outcome == "applied" and item.status != "done":
+                logger.info(
+                    "attempt_failed",
+                    job_id=str(claim.job_id),
+                    execution=claim.number,
+                    client=claim.client_id,
+                    error_class=item.ending.answer.error_class,
+                    status_code=item.ending.answer.status_code,
+                    status=item.status,
+                )
+                if item.status == "scheduled" and item.run_at is not None:
+                    retries.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), item.run_at))
+        if retries and recorded[0].now is not None:
+            enqueue(self._stores, retries, recorded[0].now)
+
+    def _hand_back(self, claims: Sequence[Claim]) -> None:
+        """Gives unsent claims back, each under the identity that claimed it, and adds them to Redis, due now."""
+        by_worker: dict[UUID, list[Claim]] = {}
+        for claim in claims:
+            worker = self._hands.worker_of(claim)
+            if worker is not None:
+                by_worker.setdefault(worker, []).append(claim)
+        for worker, held in by_worker.items():
+            with autocommit(self._stores.engine) as conn:
+                back = jobs.hand_back(conn, worker, held)
+            self._hands.release(held)
+            if back.now is not None:
+                enqueue(self._stores, back.jobs, back.now)

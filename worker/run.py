@@ -1,0 +1,127 @@
+"""One worker process: starts the stages, watches them, and winds them down in order (C19)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import processes
+from app.clock import Clock
+from app.config import Settings
+from app.database import autocommit
+from app.process import Loop
+from app.stores import loop_stores
+from worker.consumer import Consumer
+from worker.deliverer import Deliverer
+from worker.hands import Hands
+from worker.heartbeat import Heartbeat
+from worker.identity import Identity
+from worker.recorder import Recorder
+from worker.resolver import Resolver
+
+logger = structlog.get_logger(__name__)
+
+CONNECTIONS = 4
+WATCH_SECONDS = 0.2
+START_PAUSE_SECONDS = 1.0
+
+
+class Worker:
+    """Consumer, deliverer and recorder with their heartbeat."""
+
+    def __init__(self, settings: Settings, stopping: threading.Event) -> None:
+        self._settings = settings
+        self._stopping = stopping
+        self._beats_stopping = threading.Event()
+        self._stores = loop_stores(settings, CONNECTIONS)
+        self._clock = Clock()
+        self._identity = Identity()
+        self._hands = Hands(settings.worker_concurrency)
+        self.recorder = Recorder(stores=self._stores, clock=self._clock, hands=self._hands)
+        self.deliverer = Deliverer(
+            settings=settings,
+            clock=self._clock,
+            resolver=Resolver(),
+            may_send=self._identity.may_send,
+            on_answers=self.recorder.answered,
+            on_unsent=self.recorder.unsent,
+        )
+        self.consumer = Consumer(
+            stores=self._stores,
+            clock=self._clock,
+            identity=self._identity,
+            hands=self._hands,
+            deliver=self.deliverer.submit,
+            stopping=stopping,
+        )
+        self.stages = (self.consumer, self.deliverer, self.recorder)
+        self._heartbeat = Heartbeat(
+            stores=self._stores,
+            clock=self._clock,
+            identity=self._identity,
+            hands=self._hands,
+            stages=self.stages,
+            take_unsent=self.deliverer.take_unsent,
+        )
+
+    def run(self) -> int:
+        """Works until told to stop. Returns the exit status: 0 in order, 1 when a stage died."""
+        if not self._register():
+            return 0
+        for stage in self.stages:
+            stage.start()
+        beats = Loop("heartbeat", self._heartbeat.step, self._beats_stopping)
+        beats.start()
+        logger.info("worker_started", worker=str(self._identity.id), concurrency=self._settings.worker_concurrency)
+        while not self._stopping.wait(WATCH_SECONDS):
+            dead = [thread.name for thread in (*self.stages, beats) if not thread.is_alive()]
+            if dead:
+                logger.error("stage_died", stages=dead)
+                self._stopping.set()
+                self._wind_down()
+                return 1
+        self._wind_down()
+        return 0
+
+    def _register(self) -> bool:
+        """Waits for PostgreSQL. False when told to stop meanwhile."""
+        while not self._stopping.is_set():
+            try:
+                self._heartbeat.register()
+                return True
+            except SQLAlchemyError as error:
+                logger.warning("postgresql_away", error=str(error).splitlines()[0])
+                self._stopping.wait(START_PAUSE_SECONDS)
+        return False
+
+    def _wind_down(self) -> None:
+        """C19: stop reading, hand back what was not sent, let the rest end within the grace, record it, leave."""
+        deadline = time.monotonic() + self._settings.shutdown_grace_seconds
+        self.consumer.join(max(0.0, deadline - time.monotonic()) + 1.0)
+        self.recorder.unsent(self.deliverer.take_unsent())
+        _wait_until(lambda: self.deliverer.in_flight == 0, deadline)
+        self.recorder.answered(self.deliverer.abandon())
+        self.deliverer.stop()
+        _wait_until(lambda: self.recorder.is_idle, max(deadline, time.monotonic() + 1.0))
+        self.recorder.close()
+        self.recorder.join(5.0)
+        for claim, answer in self.recorder.left():
+            logger.error(
+                "result_not_stored", job_id=str(claim.job_id), attempt=claim.attempt, status_code=answer.status_code
+            )
+        self._beats_stopping.set()
+        try:
+            with autocommit(self._stores.engine) as conn:
+                processes.stop(conn, self._identity.id)
+        except SQLAlchemyError as error:
+            logger.warning("stop_not_noted", error=str(error).splitlines()[0])
+        logger.info("worker_stopped", worker=str(self._identity.id))
+
+
+def _wait_until(condition: Callable[[], bool], deadline: float) -> None:
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
