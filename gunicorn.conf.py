@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.config import Settings
+from app.metric_files import choose_directory, fold
 
 settings = Settings.from_env()
 
@@ -15,7 +18,8 @@ backlog = 2048
 # A worker whose loop stands still this long is replaced. Requests themselves have no limit here: reads are cut by the body's size.
 timeout = 60
 graceful_timeout = int(settings.shutdown_grace_seconds)
-keepalive = 30
+# An idle connection holds up the stop of its worker for so long.
+keepalive = 5
 # Nothing is loaded in the parent: gevent patches each worker before the application and its database driver are imported.
 preload_app = False
 control_socket_disable = True
@@ -23,3 +27,12 @@ proc_name = "punctual-web"
 accesslog = None
 errorlog = "-"
 loglevel = "warning"
+
+# Each web process counts in files of its own; nothing may import prometheus_client before it knows where.
+metrics_dir = choose_directory(settings.data_dir)
+raw_env = [f"PROMETHEUS_MULTIPROC_DIR={metrics_dir}"]
+
+
+def on_starting(server: Any) -> None:
+    """Adds what earlier processes counted to the totals, so that these never jump back."""
+    fold(metrics_dir)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from app import create_app
+import click
 
-app = create_app()
+from app import create_app
+from app.config import ConfigurationError
+
+try:
+    app = create_app()
+except ConfigurationError as error:
+    # One sentence for the operator, where a traceback would bury it.
+    raise click.ClickException(str(error)) from error

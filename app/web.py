@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import cli
+from app import api, cli, health, metrics, request_log
 from app.config import Settings
 from app.database import engine_options
 from app.extensions import csrf, db, login_manager, migrate
@@ -45,4 +45,8 @@ def build_app(settings: Settings) -> Flask:
     with app.app_context():
         stream = Stream(make_redis(settings.redis_url, WEB_TIMEOUT_SECONDS), Keys(settings.redis_prefix))
         app.extensions["punctual"] = Stores(db.engine, stream, Bypass())
+    request_log.register(app)
+    metrics.register(app)
+    health.register(app, settings)
+    api.register(app)
     return app

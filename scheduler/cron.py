@@ -5,7 +5,6 @@ from __future__ import annotations
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.clock import Clock
 from app.database import is_connection_lost, transaction
 from app.jobs import enqueue
 from app.jobs.fire import Fired, fire_due
@@ -18,9 +17,8 @@ MOST = 200
 
 
 class Cron:
-    def __init__(self, stores: Stores, clock: Clock) -> None:
+    def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._clock = clock
 
     def run_once(self) -> float:
         """Fires everything due. Returns the seconds until the next look."""
@@ -47,7 +45,7 @@ class Cron:
             fired = fire_due(conn, after, most)
         if fired.jobs and fired.now is not None:
             logger.info("cron_fired", jobs=len(fired.jobs), entries=fired.entries)
-            enqueue(self._stores, fired.jobs, self._clock.now())
+            enqueue(self._stores, fired.jobs, fired.now)
         return fired
 
     def _fire_singly(self, after: int) -> Fired | None:

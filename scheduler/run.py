@@ -82,7 +82,7 @@ class Scheduler:
             "rebuilder": Rebuilder(self._stores, self._clock, epoch_lost).run_once,
             "marks": self._marks.run_once,
             "rescuer": Rescuer(self._stores, self._clock, self._beats.steady_seconds).run_once,
-            "cron": Cron(self._stores, self._clock).run_once,
+            "cron": Cron(self._stores).run_once,
             "pruner": Pruner(self._stores, settings.retention_days, settings.dead_retention_days).run_once,
         }
         self._loops = [Loop(name, self._while_leading(name, duty), stopping) for name, duty in duties.items()]

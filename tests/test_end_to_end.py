@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,9 +24,9 @@ from tests.shifted_time import shift
 class Api:
     """The JSON API as a program sees it."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, session: requests.Session) -> None:
         self._url = url
-        self._session = requests.Session()
+        self._session = session
         self._session.headers["Authorization"] = f"Bearer {key}"
 
     def call(self, method: str, path: str, **arguments: Any) -> requests.Response:
@@ -49,9 +50,10 @@ class Api:
 
 
 @pytest.fixture
-def api(processes: Processes, api_key: str) -> Api:
-    """A running web process."""
-    return Api(processes.web(), api_key)
+def api(processes: Processes, api_key: str) -> Iterator[Api]:
+    """A running web process. Its connection is closed in the end: gunicorn waits for an idle one."""
+    with requests.Session() as session:
+        yield Api(processes.web(), api_key, session)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ RECORD = text(f"""
       INSERT INTO minute_stats (minute, client_id, outcome, count, start_lag_buckets, callback_time_buckets)
       SELECT date_trunc('minute', clock.now), c.client_id, o.outcome, count(*), {counted("r.lag_bucket")}, {counted("r.time_bucket")}
       FROM changed c JOIN r ON r.id = c.id CROSS JOIN clock
-      CROSS JOIN LATERAL (SELECT CASE WHEN r.execution_status = 'lost' THEN 'lost' WHEN c.status = 'done' THEN 'succeeded'
+      CROSS JOIN LATERAL (SELECT CASE WHEN c.status = 'done' THEN 'succeeded' WHEN c.status = 'scheduled' AND r.execution_status = 'lost' THEN 'lost'
                                       WHEN c.status = 'scheduled' THEN 'retried' ELSE c.status END AS outcome) o
       GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
       ON CONFLICT (minute, client_id, outcome) DO UPDATE SET count = minute_stats.count + excluded.count,

@@ -1,0 +1,31 @@
+"""The flask commands: keys, users, and running everything on one machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from flask import Flask
+
+from app.cli_keys import apikey
+from app.cli_users import user
+from app.config import ConfigurationError, Settings
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Adds Punctual's commands to `flask`."""
+    for command in (apikey, user, up):
+        app.cli.add_command(command)
+
+
+@click.command("up")
+@click.pass_context
+def up(context: click.Context) -> None:
+    """Run everything on this machine: databases, web, worker, scheduler and a demo receiver."""
+    from app import supervisor
+    from app.cli_database import command_settings
+
+    try:
+        sys.exit(supervisor.up(command_settings(context)))
+    except ConfigurationError as error:
+        raise click.ClickException(str(error)) from error

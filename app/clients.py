@@ -1,0 +1,62 @@
+"""Clients (tenants): finding and making them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select, text, update
+
+from app.models import Client
+from app.signing import new_secret
+
+INSERT = text("""
+    INSERT INTO clients (name, rate_limit_per_minute, signing_secret) VALUES (:name, :rate_limit, :secret)
+    ON CONFLICT (name) DO NOTHING RETURNING id
+""")
+MAX_NAME_LENGTH = 128
+MAX_RATE_LIMIT = 10_000_000
+
+
+class ClientInvalid(ValueError):
+    """A client that cannot be made; the message says what is wrong and what it takes."""
+
+
+def get_or_create_client(conn: Connection, name: str, rate_limit: int | None = None) -> int:
+    """The id of the client `name`, made with a signing secret of its own when it is new.
+
+    A `rate_limit` (requests a minute) is set on an existing client as well; None leaves it as it is.
+    Raises ClientInvalid.
+    """
+    name = _checked_name(name)
+    if rate_limit is not None:
+        _check_rate_limit(rate_limit)
+    made = conn.execute(INSERT, {"name": name, "rate_limit": rate_limit, "secret": new_secret()}).scalar_one_or_none()
+    if made is not None:
+        return int(made)
+    # A statement of its own: the INSERT's snapshot need not see the row that was in its way.
+    client_id = conn.execute(select(Client.id).where(Client.name == name)).scalar_one()
+    if rate_limit is not None:
+        set_rate_limit(conn, client_id, rate_limit)
+    return client_id
+
+
+def set_rate_limit(conn: Connection, client_id: int, rate_limit: int | None) -> None:
+    """Gives a client its own number of requests a minute; None gives it the default one back. Raises ClientInvalid."""
+    if rate_limit is not None:
+        _check_rate_limit(rate_limit)
+    conn.execute(update(Client).where(Client.id == client_id).values(rate_limit_per_minute=rate_limit))
+
+
+def find_client(conn: Connection, name: str) -> int | None:
+    """The id of the client `name`, or None."""
+    return conn.execute(select(Client.id).where(Client.name == name.strip())).scalar_one_or_none()
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise ClientInvalid(f"The client name takes 1 to {MAX_NAME_LENGTH} printable characters.")
+    return name
+
+
+def _check_rate_limit(rate_limit: int) -> None:
+    if not 1 <= rate_limit <= MAX_RATE_LIMIT:
+        raise ClientInvalid(f"The rate limit is {rate_limit}: it takes 1 to {MAX_RATE_LIMIT:,} requests a minute.")

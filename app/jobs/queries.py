@@ -1,0 +1,124 @@
+"""Reading jobs and executions: one job, pages of a list newest first, a job's attempts. Nothing here changes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Engine, select
+
+from app.database import autocommit
+from app.models import Execution, Job
+
+DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job as stored. `payload` is None in lists, which never select it."""
+
+    id: UUID
+    client_id: int
+    type: str
+    callback_url: str
+    status: str
+    run_at: datetime
+    scheduled_for: datetime
+    attempts: int
+    max_attempts: int
+    queue_generation: int
+    idempotency_key: str | None
+    cron_entry_id: int | None
+    cancel_requested_at: datetime | None
+    last_error: str | None
+    last_error_class: str | None
+    last_status_code: int | None
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionRow:
+    """One attempt as stored."""
+
+    number: int
+    queue_generation: int
+    attempt: int
+    status: str
+    due_at: datetime
+    started_at: datetime
+    finished_at: datetime
+    status_code: int | None
+    error_class: str | None
+    error: str | None
+    timings: dict[str, Any]
+    response_headers: list[Any]
+    response_body: str
+    response_truncated: bool
+    worker: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a list holds. `client_id` None is every client's: for users of the dashboard, never for programs."""
+
+    client_id: int | None
+    status: str | None = None
+
+
+_SUMMARY = [getattr(Job, name) for name in JobRow.__slots__ if name != "payload"]
+_EXECUTION = [getattr(Execution, name) for name in ExecutionRow.__slots__]
+
+
+def get_job(engine: Engine, client_id: int | None, job_id: UUID) -> JobRow | None:
+    """The job with its payload; None when there is none, or it is another client's."""
+    query = select(*_SUMMARY, Job.payload).where(Job.id == job_id)
+    if client_id is not None:
+        query = query.where(Job.client_id == client_id)
+    with autocommit(engine) as conn:
+        row = conn.execute(query).mappings().one_or_none()
+    return None if row is None else JobRow(**row)
+
+
+def list_jobs(
+    engine: Engine, wanted: JobFilter, limit: int, offset: int = 0, after: UUID | None = None
+) -> Sequence[JobRow]:
+    """Up to `limit` jobs, newest first; `after` begins below the job with that id, which need not exist any more.
+
+    Ids are UUIDv7, so their order is that of time, and a page costs the same however deep it lies. `offset` is walked.
+    """
+    query = select(*_SUMMARY).order_by(Job.id.desc()).limit(limit).offset(offset)
+    if wanted.client_id is not None:
+        query = query.where(Job.client_id == wanted.client_id)
+    if wanted.status is not None:
+        query = query.where(Job.status == wanted.status)
+    if after is not None:
+        query = query.where(Job.id < after)
+    with autocommit(engine) as conn:
+        return [JobRow(**row) for row in conn.execute(query).mappings()]
+
+
+def list_dead_letters(
+    engine: Engine, client_id: int | None, limit: int, offset: int = 0, after: UUID | None = None
+) -> Sequence[JobRow]:
+    """The dead jobs, newest first."""
+    return list_jobs(engine, JobFilter(client_id=client_id, status=DEAD), limit, offset, after)
+
+
+def list_executions(engine: Engine, client_id: int | None, job_id: UUID) -> Sequence[ExecutionRow] | None:
+    """The job's attempts, oldest first; None when there is no such job, or it is another client's."""
+    owner = select(Job.id).where(Job.id == job_id)
+    if client_id is not None:
+        owner = owner.where(Job.client_id == client_id)
+    attempts = select(*_EXECUTION).where(Execution.job_id == job_id)
+    attempts = attempts.order_by(Execution.queue_generation, Execution.attempt)
+    with autocommit(engine) as conn:
+        if conn.execute(owner).one_or_none() is None:
+            return None
+        return [ExecutionRow(**row) for row in conn.execute(attempts).mappings()]

@@ -1,0 +1,74 @@
+"""/healthz: what it says when a store is there, away, or hangs."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from app import create_app
+from app.config import Settings
+from app.health import Check, stores_away
+
+
+def test_all_is_well_without_a_key(client: FlaskClient) -> None:
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ok"})
+
+
+def ask_with(settings: Settings, **changes: str) -> tuple[int, object]:
+    kept = {"DATABASE_URL": settings.database_url or "", "REDIS_URL": settings.redis_url or ""}
+    answer = (
+        create_app(Settings.from_env({**kept, "SECRET_KEY": "of the tests", **changes})).test_client().get("/healthz")
+    )
+    return answer.status_code, answer.get_json()
+
+
+def test_a_store_that_is_away_is_named(app: Flask, settings: Settings) -> None:
+    no_redis, no_database = "unix:///nowhere/redis.sock", "postgresql://punctual@127.0.0.1:1/none"
+    assert ask_with(settings, REDIS_URL=no_redis) == (503, {"status": "unavailable", "away": ["redis"]})
+    assert ask_with(settings, DATABASE_URL=no_database) == (503, {"status": "unavailable", "away": ["postgresql"]})
+    both = (503, {"status": "unavailable", "away": ["postgresql", "redis"]})
+    assert ask_with(settings, REDIS_URL=no_redis, DATABASE_URL=no_database) == both
+
+
+@pytest.fixture
+def deaf_socket(tmp_path: Path) -> Iterator[Path]:
+    """Something that takes connections and never answers, as a stopped process does."""
+    path = tmp_path / ".s.PGSQL.5432"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        yield path
+
+
+def test_a_store_that_hangs_is_away_within_about_a_second(app: Flask, settings: Settings, deaf_socket: Path) -> None:
+    began_at = time.monotonic()
+    hanging = {
+        "DATABASE_URL": f"postgresql://punctual@/none?host={deaf_socket.parent}",
+        "REDIS_URL": f"unix://{deaf_socket}",
+    }
+    assert ask_with(settings, **hanging) == (503, {"status": "unavailable", "away": ["postgresql", "redis"]})
+    assert time.monotonic() - began_at < 2.5
+
+
+def test_a_hanging_store_is_asked_once_and_then_again() -> None:
+    asked, answers = [], threading.Event()
+
+    def ask() -> None:
+        asked.append(1)
+        answers.wait(10)
+
+    check = Check("store", ask)
+    assert [stores_away([check], 0.01) for _ in range(3)] == [["store"]] * 3
+    assert len(asked) == 1
+    answers.set()
+    assert stores_away([check], 5) == []
+    assert stores_away([check], 5) == []
+    assert len(asked) > 1
