@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from app.config import Settings
+from app.config import ConfigurationError, Settings
 from app.metric_files import choose_directory, fold
 
-settings = Settings.from_env()
+try:
+    settings = Settings.from_env()
+except ConfigurationError as error:
+    sys.exit(f"Punctual cannot start. {error}")
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import click
+import sys
 
 from app import create_app
 from app.config import ConfigurationError
@@ -10,5 +10,4 @@ from app.config import ConfigurationError
 try:
     app = create_app()
 except ConfigurationError as error:
-    # One sentence for the operator, where a traceback would bury it.
-    raise click.ClickException(str(error)) from error
+    sys.exit(f"Punctual cannot start. {error}")

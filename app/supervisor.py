@@ -88,6 +88,7 @@ class Supervisor:
         began = time.monotonic()
         require_free("PORT", self._settings.host, self._settings.port)
         require_free("RECEIVER_PORT", "127.0.0.1", self._settings.receiver_port)
+        say("Starting the databases, web, scheduler, worker and a demo receiver ...")
         self._stores.start()
         for child in self._stores.children:
             self._restarts.watch(child)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import api, cli, health, metrics, request_log
+from app import api, cli, dashboard, health, metrics, request_log
 from app.config import Settings
 from app.database import engine_options
 from app.extensions import csrf, db, login_manager, migrate
@@ -49,4 +49,5 @@ def build_app(settings: Settings) -> Flask:
     metrics.register(app)
     health.register(app, settings)
     api.register(app)
+    dashboard.register(app)
     return app

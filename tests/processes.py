@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 import requests
 
 from app.child import Child
@@ -64,7 +65,8 @@ class Processes:
         url = f"http://127.0.0.1:{port}"
 
         def is_healthy() -> bool:
-            assert child.is_running, child.log_end()
+            if not child.is_running:
+                pytest.fail(f"web ended with exit code {child.exit_code}:\n{child.log_end()}")
             try:
                 return requests.get(f"{url}/healthz", timeout=5).status_code == 200
             except requests.ConnectionError:

@@ -78,7 +78,7 @@ def read(stores: EmbeddedStores) -> tuple[str, str]:
 def test_the_servers_are_set_as_an_operator_must_set_them(stores: EmbeddedStores) -> None:
     assert stores.postgres is not None
     with stores.postgres.connect() as conn:
-        settings = dict(conn.execute("SELECT name, setting FROM pg_settings").fetchall())
+        settings: dict[str, str] = dict(conn.execute("SELECT name, setting FROM pg_settings").fetchall())
     with make_redis(stores.redis_url, 5) as client:
         found = client.config_get("*")
         version = client.info("server")["redis_version"]
@@ -188,8 +188,8 @@ def test_a_cluster_that_was_never_finished_is_made_anew(data_dir: Path) -> None:
     (data_dir / "postgres.new").mkdir()
     (data_dir / "postgres.new" / "PG_VERSION").write_text("18\n")
     with EmbeddedStores.in_folder(data_dir, redis=False) as stores:
-        write_url = stores.database_url
-        assert psycopg.connect(write_url).close() is None
+        with psycopg.connect(stores.database_url) as conn:
+            assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_data_of_another_major_version_is_left_alone(data_dir: Path) -> None:

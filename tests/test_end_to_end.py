@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -156,8 +156,7 @@ def test_a_cron_entry_fires_once_a_minute_as_time_passes(
     try:
         for minutes in (1, 2, 3):
             shift(db_conn, minutes * 60)
-            done = "SELECT count(*) FROM jobs WHERE status = 'done'"
-            eventually(lambda wanted=minutes: _count(db_conn, done) == wanted)  # type: ignore[misc]
+            _wait_for_done(db_conn, minutes)
     finally:
         shift(db_conn, 0)
     occurrences = db_conn.execute(text("SELECT status, job_id FROM cron_occurrences")).all()
@@ -193,7 +192,7 @@ def test_a_flush_of_redis_with_jobs_waiting_loses_none(
 ) -> None:
     ids = [fleet.submit(f"{receiver.url}/hook", delay_seconds=1 + n / 100)["id"] for n in range(200)]
     redis_client.flushall()
-    eventually(lambda: _count(db_conn, "SELECT count(*) FROM jobs WHERE status = 'done'") == 200, timeout=30)
+    _wait_for_done(db_conn, 200)
     assert {arrival.job_id for arrival in receiver.record.newest_first()} == set(ids)
 
 
@@ -208,7 +207,7 @@ def test_sigterm_lets_a_call_end_and_hands_back_what_was_not_sent(
     assert worker.exit_code == 0
     assert _count(db_conn, "SELECT count(*) FROM jobs WHERE status = 'running'") == 0
     processes.worker()
-    eventually(lambda: _count(db_conn, "SELECT count(*) FROM jobs WHERE status = 'done'") == 100, timeout=30)
+    _wait_for_done(db_conn, 100)
     assert sorted(arrival.job_id for arrival in receiver.record.newest_first()) == sorted(ids)
     assert _count(db_conn, "SELECT count(*) FROM executions") == 100
 
@@ -223,6 +222,10 @@ def test_a_stopped_worker_process_in_a_pool_is_started_again(
     eventually(lambda: len(db_conn.execute(text(workers)).all()) == 3)
     job = api.submit(f"{receiver.url}/hook")
     api.wait_for(job["id"], "done")
+
+
+def _wait_for_done(conn: Connection, wanted: int, timeout: float = 30) -> None:
+    eventually(lambda: _count(conn, "SELECT count(*) FROM jobs WHERE status = 'done'") == wanted, timeout=timeout)
 
 
 def _count(conn: Connection, question: str) -> int:

@@ -62,9 +62,11 @@ class Up:
         """The line with `words`, once it is there."""
 
         def line() -> str | None:
-            assert self.process.poll() is None or not self._reader.is_alive()
+            # Asked before looking: what it wrote last is then not missed.
+            is_over = not self._reader.is_alive()
             found = next((line for line in self.lines if words in line), None)
-            assert found or self._reader.is_alive(), self.output
+            if is_over and found is None:
+                pytest.fail(f"it ended without saying {words!r}:\n{self.output}")
             return found
 
         found = eventually(line, timeout)
@@ -182,6 +184,14 @@ def test_a_port_in_use_gets_a_plain_sentence(data_dir: Path, name: str) -> None:
     assert "cannot be used (Address already in use)" in started.output
     assert f"set {name} to another port" in started.output
     assert "Traceback" not in started.output
+
+
+def test_a_setting_that_cannot_be_used_gets_a_plain_sentence(data_dir: Path) -> None:
+    with Up(data_dir, RETENTION_DAYS="soon") as started:
+        assert started.ends() == 1
+    assert (
+        started.output == "Punctual cannot start. RETENTION_DAYS is 'soon': it takes a whole number from 1 to 36500\n"
+    )
 
 
 def test_ctrl_c_during_the_start_stops_what_was_started(up: Up, deep_dir: Path) -> None:

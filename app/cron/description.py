@@ -4,7 +4,7 @@ from calendar import day_name
 from functools import lru_cache
 from itertools import pairwise
 
-from cron_descriptor import ExpressionDescriptor, Options  # type: ignore[import-untyped]
+from cron_descriptor import ExpressionDescriptor, Options
 
 from app.cron.fields import CronFields, read_expression
 
