@@ -61,7 +61,7 @@ class Delivery:
         """Delivers one claim and returns what it came to."""
         claim = make_claim(url, **changes)
         self.deliverer.submit([claim])
-        return eventually(lambda: next((answer for sent, answer in self.answers[:] if sent is claim), None))
+        return eventually(lambda: [answer for sent, answer in self.answers[:] if sent is claim])[0]
 
 
 @contextmanager

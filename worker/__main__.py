@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import resource
 import sys
 
 from app.config import ConfigurationError, Settings
@@ -30,10 +31,17 @@ def main() -> int:
         parser.error("--concurrency takes 1 to 20000, --processes 1 to 64")
     settings = dataclasses.replace(settings, worker_concurrency=concurrency, worker_processes=processes)
     configure_logging(settings)
+    _raise_file_limit()
     stopping = stop_on_signals()
     if processes > 1:
         return run_pool(processes, concurrency, stopping)
     return Worker(settings, stopping).run()
+
+
+def _raise_file_limit() -> None:
+    """Each call in flight holds a socket: takes as many descriptors as the system lets this process have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

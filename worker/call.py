@@ -42,6 +42,7 @@ class Call:
         "_looked_up_seconds",
         "_may_send",
         "_response",
+        "_socket_errno",
         "began",
         "claim",
         "curl",
@@ -74,6 +75,7 @@ class Call:
         self.sends = 0
         self.is_held = self._is_repeated = False
         self._blocked: str | None = None
+        self._socket_errno = 0
         self._looked_up_seconds: float | None = None
         self._response.reset()
 
@@ -125,8 +127,8 @@ class Call:
             return "blocked", BLOCKED.format(reason=self._blocked)
         if self._is_repeated:
             return "protocol", CLOSED_EARLY
-        curl = self.curl
-        ending = Ending(code, message, curl.getinfo(pycurl.OS_ERRNO), is_connected=self.sends > 0)
+        os_errno = self.curl.getinfo(pycurl.OS_ERRNO) or self._socket_errno
+        ending = Ending(code, message, os_errno, is_connected=self.sends > 0)
         return judge_failure(self.claim, response, ending)
 
     def _timings(self) -> tuple[dict[str, float], float]:
@@ -163,6 +165,8 @@ class Call:
             if verdict is None:
                 return _Handed(family, kind, protocol)
             self._blocked = verdict
+        except OSError as error:  # no such family here, or no descriptors left: the call ends as a failed connection
+            self._socket_errno = error.errno or 0
         except Exception:
             logger.exception("socket not opened", job_id=str(self.claim.job_id))
         return pycurl.SOCKET_BAD

@@ -35,11 +35,11 @@ logger = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 PER_HOST = 64
-MAX_CONNECTIONS_KEPT = 1024
+MIN_CONNECTIONS_KEPT = 1024
 PAUSE_AFTER_FAULT_SECONDS = 0.05
 COMMAND_SECONDS = 5.0
-# libcurl calls back about a dozen times a call, and asks for Python's lock each time. Measured with one busy thread
-# beside it: 100 calls/s at the default interval of 5 ms, 7,000 at this one (25,000 when it has the lock to itself).
+# libcurl calls back about a dozen times a call, and asks for Python's lock each time. Measured on two cores with one
+# busy thread beside it: 100 to 1,500 calls/s at the default interval of 5 ms, 900 to 3,000 at this one (7,000 alone).
 SWITCH_SECONDS = 0.0001
 
 
@@ -59,7 +59,8 @@ class Deliverer(threading.Thread):
     ) -> None:
         super().__init__(name="deliverer", daemon=True)
         self._on_answers, self._on_unsent = on_answers, on_unsent
-        self._loop = SocketLoop(MAX_CONNECTIONS_KEPT)
+        # libcurl counts those in use too: with fewer than that, a busy worker would connect anew for each call.
+        self._loop = SocketLoop(max(MIN_CONNECTIONS_KEPT, 2 * settings.worker_concurrency))
         self._calls = Calls(
             settings=settings, clock=clock, resolver=resolver, may_send=may_send, loop=self._loop, per_host=per_host
         )

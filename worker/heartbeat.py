@@ -73,10 +73,14 @@ class Heartbeat:
         return BEAT_SECONDS
 
     def _start_anew(self, worker: UUID) -> None:
-        """Declared lost: what was not sent is dropped, for the rescuer has it; what was sent is recorded when it ends."""
+        """Declared lost: what was not sent is dropped, for the rescuer has it; what was sent is recorded when it ends.
+
+        Raises TimeoutError when the deliverer does not turn over; the old name stays, nothing is sent under it, and the next
+        beat tries again.
+        """
         with self._identity.lock:
-            fresh = self._identity.renew()
             dropped = self._take_unsent()
+            fresh = self._identity.renew()
             self._hands.release(dropped)
         logger.warning("declared_lost", worker=str(worker), new_worker=str(fresh), dropped=len(dropped))
         self.register()

@@ -142,12 +142,12 @@ class Resolver:
     def _look_up(self, host: str) -> Resolution:
         try:
             found = self._lookup(host, None, type=socket.SOCK_STREAM)
+            addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
         except OSError as error:
             return Resolution(error=f"The host name could not be looked up: {error.strerror or 'no answer'}.")
         except Exception:  # the standard library's codec, for one, raises UnicodeError for names it does not take
             logger.exception("lookup failed", host=host)
             return Resolution(error="The host name could not be looked up.")
-        addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
         return Resolution(addresses) if addresses else Resolution(error="The host name has no address.")
 
     def _keep(self, host: str, resolution: Resolution, was_suspect: bool, took_seconds: float) -> list[OnDone]:

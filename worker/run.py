@@ -102,9 +102,14 @@ class Worker:
         """C19: stop reading, hand back what was not sent, let the rest end within the grace, record it, leave."""
         deadline = time.monotonic() + self._settings.shutdown_grace_seconds
         self.consumer.join(max(0.0, deadline - time.monotonic()) + 1.0)
-        self.recorder.unsent(self.deliverer.take_unsent())
-        _wait_until(lambda: self.deliverer.in_flight == 0, deadline)
-        self.recorder.answered(self.deliverer.abandon())
+        try:
+            self.recorder.unsent(self.deliverer.take_unsent())
+            _wait_until(lambda: self.deliverer.in_flight == 0, deadline)
+            # What was held back just before its send (C17) waits again and is unsent still.
+            self.recorder.unsent(self.deliverer.take_unsent())
+            self.recorder.answered(self.deliverer.abandon())
+        except TimeoutError:
+            logger.error("deliverer_stuck", in_flight=self.deliverer.in_flight)
         self.deliverer.stop()
         _wait_until(lambda: self.recorder.is_idle, max(deadline, time.monotonic() + 1.0))
         self.recorder.close()
