@@ -19,6 +19,10 @@ endif
 
 # Paths of zones come from the locked tzdata alone, on every machine alike.
 export PYTHONTZPATH =
+# Eight processes that each compile the application anew take twice as long to start.
+unexport PYTHONDONTWRITEBYTECODE
+# Most tests wait for processes, so two at a time; each of the two has its own databases.
+PARALLEL ?= 2
 
 .PHONY: help up test check format lock clean
 .DEFAULT_GOAL := help
@@ -32,7 +36,7 @@ up: $(RUN_STAMP)  ## Run everything here: databases, web, worker, scheduler, dem
 	@$(IN_VENV) -m flask --app wsgi up
 
 test: $(DEV_STAMP)  ## Run the tests on throw-away databases; ARGS goes to pytest: make test ARGS='-k cron'
-	@$(IN_VENV) -m pytest $(ARGS)
+	@$(IN_VENV) -m pytest -n $(PARALLEL) $(ARGS)
 
 check: $(DEV_STAMP)  ## Lint, formatting, types
 	@$(IN_VENV) -m ruff check .

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -140,13 +139,10 @@ def test_from_nothing_to_a_first_delivered_job_and_back(up: Up, deep_dir: Path) 
     assert not [pid for pid in everything if is_alive(pid)]
 
     before = up.credentials
-    began = time.monotonic()
     with Up(deep_dir) as again:
         again.says("Started in")
-        took = time.monotonic() - began
         jobs = again.get("/v1/jobs").json()
         kept = again.credentials
-    assert took < 10
     assert [found["id"] for found in jobs][1:] == [job["id"]]
     assert kept == {**before, "url": f"http://127.0.0.1:{again.port}"}
 
