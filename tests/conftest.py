@@ -9,13 +9,15 @@ import shutil
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
-from flask import Flask
+from flask import Flask, g
 from flask.testing import FlaskClient
 from flask_migrate import upgrade
 from sqlalchemy import Connection, Engine, text
+from werkzeug.test import TestResponse
 
 from app import create_app
 from app.config import Settings
@@ -71,11 +73,21 @@ def settings(stores: EmbeddedStores, tmp_path_factory: pytest.TempPathFactory) -
     )
 
 
+class ForgetfulClient(FlaskClient):
+    """The tests' application context outlives requests, and what a request has kept there with it: not past the next one."""
+
+    def open(self, *args: Any, **options: Any) -> TestResponse:
+        for kept in list(g):
+            g.pop(kept)
+        return super().open(*args, **options)
+
+
 @pytest.fixture(scope="session")
 def migrated_app(settings: Settings) -> Iterator[Flask]:
     """The application on a database at the last migration. Tests take `app`, which empties the stores after them."""
     app = create_app(settings)
     app.testing = True
+    app.test_client_class = ForgetfulClient
     with app.app_context():
         upgrade()
         yield app
