@@ -1,4 +1,4 @@
-"""The flask commands: keys, users, and running everything on one machine."""
+"""The flask commands: keys, users, schedules from a file, and running everything on one machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import click
 from flask import Flask
 
+from app.cli_cron import cron
 from app.cli_keys import apikey
 from app.cli_users import user
 from app.config import ConfigurationError, Settings
@@ -14,7 +15,7 @@ from app.config import ConfigurationError, Settings
 
 def register(app: Flask, settings: Settings) -> None:
     """Adds Punctual's commands to `flask`."""
-    for command in (apikey, user, up):
+    for command in (apikey, cron, user, up):
         app.cli.add_command(command)
 
 

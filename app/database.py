@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolEmpty
 
 # C8: what a process that is stopped in mid-transaction may hold at most.
 BOUNDS = text(
@@ -76,12 +77,30 @@ def is_connection_lost(error: BaseException) -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Whether trying the same statement again can succeed: deadlock, lock or statement time-out, lost connection, pool empty."""
-    return is_connection_lost(error) or sqlstate(error) in {
-        "40P01",
-        "40001",
-        "55P03",
-        "57014",
-        "25006",
-        "53100",
-        "53200",
-    }
+    return (
+        isinstance(error, PoolEmpty)
+        or is_connection_lost(error)
+        or sqlstate(error)
+        in {
+            "40P01",
+            "40001",
+            "55P03",
+            "57014",
+            "25006",
+            "53100",
+            "53200",
+        }
+    )
+
+
+def is_about_a_row(error: BaseException) -> bool:
+    """Whether a statement failed for what one of its rows holds, so that the others can go without it (C6).
+
+    Not so for a table or column that is missing, or a right: that would be true of every row, and a later try may succeed.
+    """
+    state = sqlstate(error)
+    if state is None:
+        # The driver's own refusals, before anything is sent: a NUL, a lone surrogate, a number beyond every type.
+        return isinstance(error, DataError | UnicodeError)
+    # 22: data exceptions; 23: constraints; 54: too large for an index or a type; P0: raised by a trigger
+    return state[:2] in {"22", "23", "54", "P0"} or state in {"XX001", "XX002"}

@@ -19,7 +19,7 @@ NEWEST_LOOKED_AT = 500
 FAILING_HOSTS = 6
 
 ATTEMPTS = text("""
-    SELECT date_bin(CAST(:step AS interval), minute, TIMESTAMPTZ '2000-01-01') AS at, outcome, sum(count) AS count
+    SELECT date_bin(CAST(:step AS interval), minute, TIMESTAMPTZ '2000-01-01') AS at, outcome, sum(count) AS attempts
     FROM minute_stats WHERE minute > CAST(:since AS timestamptz) GROUP BY 1, 2
 """)
 BUCKETS = text("""
@@ -93,7 +93,7 @@ def period(conn: Connection, now: datetime, span: timedelta, step: timedelta) ->
     # The table's minutes begin on the minute: one that began just before the span's first step is not part of it.
     since = first - timedelta(microseconds=1)
     for row in conn.execute(ATTEMPTS, {"step": step, "since": since}):
-        found[row.at.astimezone(UTC)][row.outcome] = int(row.count)
+        found[row.at.astimezone(UTC)][row.outcome] = int(row.attempts)
     places = int(span / step)
     points = [(first + step * place, found.get(first + step * place, {})) for place in range(places)]
     totals = {outcome: sum(counts.get(outcome, 0) for _, counts in points) for outcome in OUTCOMES}

@@ -20,7 +20,9 @@ SEND_WITHIN_SECONDS = 8.0
 
 REGISTER = text("""
     INSERT INTO processes (id, kind, host, pid, version) VALUES (:id, :kind, :host, :pid, :version)
-    ON CONFLICT (id) DO UPDATE SET beat_at = punctual_now() RETURNING punctual_now() AS now
+    ON CONFLICT (id) DO UPDATE SET beat_at = punctual_now(),
+                                   lost_at = CASE WHEN excluded.kind = 'scheduler' THEN NULL ELSE processes.lost_at END
+    RETURNING punctual_now() AS now
 """)
 BEAT = text("""
     UPDATE processes SET beat_at = punctual_now(), doing = :doing WHERE id = :id AND lost_at IS NULL RETURNING punctual_now() AS now
@@ -37,7 +39,10 @@ ALIVE = text("SELECT id FROM processes WHERE lost_at IS NULL AND stopped_at IS N
 
 
 def register(conn: Connection, process_id: UUID, kind: str) -> datetime:
-    """Makes the row of a fresh start; before it is there, nothing is claimed. Returns PostgreSQL's time."""
+    """Makes the row of a fresh start; before it is there, nothing is claimed. Returns PostgreSQL's time.
+
+    Repeated, it raises a scheduler that was declared lost, for it holds no claims; a worker is lost for good.
+    """
     row = conn.execute(
         REGISTER,
         {"id": process_id, "kind": kind, "host": socket.gethostname()[:255], "pid": os.getpid(), "version": VERSION},

@@ -6,10 +6,9 @@ twice, delivering twice or losing an entry does no harm: the claim is conditiona
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, cast
 from uuid import UUID
@@ -18,6 +17,9 @@ import redis
 
 from app.redis_keys import BAD_LIFETIME_SECONDS, GROUP, Keys
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Instants are counted in whole milliseconds by integers: a float loses a microsecond far from 1970.
+MILLISECOND = timedelta(milliseconds=1)
 HORIZON = timedelta(seconds=30)
 PUT_BACK_AHEAD = timedelta(milliseconds=50)
 ID_BEFORE_ALL = "0-0"
@@ -68,7 +70,7 @@ class Promoted:
 
 def to_score(instant: datetime) -> int:
     """Milliseconds since 1970, rounded up: no job is promoted before its time (C2)."""
-    return math.ceil(round(instant.timestamp() * 1_000_000) / 1000)
+    return -((EPOCH - instant) // MILLISECOND)
 
 
 def parse_id(text: bytes | str) -> StreamId:
@@ -118,7 +120,7 @@ class Stream:
         k = self.keys
         moved, bad, epoch, first = self._promote(
             keys=[k.scheduled, k.ready, k.epoch, k.bad],
-            args=[int(now.timestamp() * 1000), most, BAD_LIFETIME_SECONDS],
+            args=[(now - EPOCH) // MILLISECOND, most, BAD_LIFETIME_SECONDS],
         )
         return Promoted(moved, bad, epoch.decode(), float(first) if first else None)
 
@@ -180,8 +182,18 @@ class Stream:
         return bool(self._finish_rebuild(keys=[self.keys.epoch], args=[f"rebuilding:{token}", f"ready:{token}"]))
 
     def holds_scheduled_before(self, instant: datetime) -> bool:
-        """Whether the set holds a member due before `instant`: the promoter has not come so far yet."""
-        return bool(self.client.zrangebyscore(self.keys.scheduled, "-inf", f"({to_score(instant)}", start=0, num=1))
+        """Whether the set may hold a member due before `instant`: the promoter has not come so far yet.
+
+        Both were rounded up, so that what was due earlier in the same millisecond has the same score.
+        """
+        return bool(self.client.zrangebyscore(self.keys.scheduled, "-inf", to_score(instant), start=0, num=1))
+
+    def not_scheduled(self, jobs: Sequence[Due]) -> list[Due]:
+        """Those of `jobs` that the set does not hold. What was put back is in it beyond its time."""
+        if not jobs:
+            return []
+        scores: Any = self.client.zmscore(self.keys.scheduled, [job.ticket.member for job in jobs])
+        return [job for job, score in zip(jobs, scores, strict=True) if score is None]
 
     def last_generated_id(self) -> StreamId:
         """The newest id the stream ever gave out. A missing stream reads as before all."""
@@ -202,15 +214,36 @@ class Stream:
                 return parse_id(group["last-delivered-id"])
         return None
 
+    def has_handed_out(self, mark: StreamId) -> bool:
+        """Whether each entry up to `mark` was handed to a worker, or is gone. False while there is no group.
+
+        A group that was made anew begins at 0 and need not come to `mark` again: nothing may be left to read up to there.
+        """
+        delivered = self.last_delivered_id()
+        if delivered is None or delivered >= mark:
+            return delivered is not None
+        first, last = f"({delivered[0]}-{delivered[1]}", f"{mark[0]}-{mark[1]}"
+        return not self.client.xrange(self.keys.ready, min=first, max=last, count=1)
+
     def drop_stale_pending(self, collector: str, idle_ms: int) -> int:
         """Acknowledges and deletes what has been pending for `idle_ms`, over the whole cursor: the row is the truth (C15)."""
         cursor: Any = ID_BEFORE_ALL
         dropped = 0
         while True:
-            answer: Any = self.client.xautoclaim(
-                self.keys.ready, GROUP, collector, min_idle_time=idle_ms, start_id=cursor, count=500
-            )
-            ids = [entry_id for entry_id, _ in answer[1]] + list(answer[2] if len(answer) > 2 else [])
+            try:
+                answer: Any = self.client.xautoclaim(
+                    self.keys.ready, GROUP, collector, min_idle_time=idle_ms, start_id=cursor, count=500
+                )
+            except redis.ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    raise
+                self.create_group()
+                return dropped
+            ids = [entry_id for entry_id, _ in answer[1] if entry_id] + list(answer[2] if len(answer) > 2 else [])
+            if len(ids) < len(answer[1]):
+                # Redis 6.2 has a nil for an entry that was deleted while it was pending, and leaves it pending.
+                left: Any = self.client.xpending_range(self.keys.ready, GROUP, "-", "+", 500, consumername=collector)
+                ids = [entry["message_id"] for entry in left]
             if ids:
                 pipe = self.client.pipeline(transaction=True)
                 pipe.xack(self.keys.ready, GROUP, *ids)

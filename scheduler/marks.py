@@ -71,21 +71,24 @@ class Marks:
                 mark.l0 = stream.last_generated_id()
             return False
         if mark.reached is None:
-            delivered = stream.last_delivered_id()
-            if delivered is None:
-                stream.create_group()
-            elif delivered >= mark.l0:
+            if stream.has_handed_out(mark.l0):
                 mark.reached = now
+            elif stream.last_delivered_id() is None:
+                stream.create_group()
             return False
         return now - mark.reached >= GRACE_SECONDS
 
     def _walk(self, t0: datetime) -> None:
-        """Step 4: what is still due and untouched since before t0 was lost, and is added again."""
+        """Step 4: what is still due and untouched since before t0 was lost, and is added again.
+
+        A row that was locked when its turn came was put back into the set with a later score: that is a way, too.
+        """
         place: Place | None = Place(BEFORE_ALL, NIL)
         while place is not None:
             with autocommit(self._stores.engine) as conn:
-                lost, exhausted, place = due_since(conn, t0, place, MOST)
+                waiting, exhausted, place = due_since(conn, t0, place, MOST)
                 bury_exhausted(conn, exhausted)
+            lost = self._stores.stream.not_scheduled(waiting)
             if exhausted:
                 logger.error(
                     "exhausted_jobs_buried", jobs=[str(job_id) for job_id in exhausted[:20]], count=len(exhausted)

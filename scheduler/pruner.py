@@ -15,23 +15,29 @@ INTERVAL_SECONDS = 60.0
 BATCH = 500
 BATCHES_PER_PASS = 200
 
-# Executions go with their job (ON DELETE CASCADE). Each DELETE repeats the condition its rows were chosen by.
+# Executions go with their job (ON DELETE CASCADE). Each DELETE repeats the condition its rows were chosen by. Materialized: a
+# sub-select that locks is run again for each row by some plans, and its LIMIT bounds nothing then.
 _JOBS = """
-    DELETE FROM jobs WHERE id IN (
+    WITH old AS MATERIALIZED (
       SELECT id FROM jobs WHERE finished_at < (SELECT punctual_now()) - make_interval(days => :days) AND status IN ({statuses})
       ORDER BY finished_at LIMIT :most FOR UPDATE SKIP LOCKED)
-    AND finished_at < punctual_now() - make_interval(days => :days) AND status IN ({statuses})
+    DELETE FROM jobs j USING old WHERE j.id = old.id
+      AND j.finished_at < (SELECT punctual_now()) - make_interval(days => :days) AND j.status IN ({statuses})
 """
 FINISHED = text(_JOBS.format(statuses="'done', 'cancelled'"))
 DEAD = text(_JOBS.format(statuses="'dead'"))
-OCCURRENCES = text("""
-    DELETE FROM cron_occurrences o USING (
+# A row for many goes when the last of them would.
+_PAST = "o.nominal_at < {age} AND coalesce(o.through_at, o.nominal_at) < {age} AND o.status <> 'buffered'".format(
+    age="(SELECT punctual_now()) - make_interval(days => :days)"
+)
+OCCURRENCES = text(f"""
+    WITH old AS MATERIALIZED (
       SELECT o.cron_entry_id, o.nominal_at FROM cron_occurrences o JOIN cron_entries e ON e.id = o.cron_entry_id
-      WHERE o.nominal_at < (SELECT punctual_now()) - make_interval(days => :days) AND o.status <> 'buffered'
-        AND o.nominal_at < coalesce(e.next_run_at, 'infinity')
-      ORDER BY o.nominal_at LIMIT :most FOR UPDATE OF o SKIP LOCKED) old
-    WHERE o.cron_entry_id = old.cron_entry_id AND o.nominal_at = old.nominal_at
-      AND o.nominal_at < punctual_now() - make_interval(days => :days)
+      WHERE {_PAST} AND coalesce(o.through_at, o.nominal_at) < coalesce(e.next_run_at, 'infinity')
+      ORDER BY o.nominal_at LIMIT :most FOR UPDATE OF o SKIP LOCKED)
+    DELETE FROM cron_occurrences o USING old, cron_entries e
+    WHERE o.cron_entry_id = old.cron_entry_id AND o.nominal_at = old.nominal_at AND e.id = o.cron_entry_id
+      AND {_PAST} AND coalesce(o.through_at, o.nominal_at) < coalesce(e.next_run_at, 'infinity')
 """)
 PROCESSES = text("""
     DELETE FROM processes p WHERE p.beat_at < punctual_now() - interval '1 day'

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import redis
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, RowMapping, text
 
 from app.attempts import Answer, Claim
 from app.clock import Clock
@@ -77,17 +76,17 @@ class Scene:
     def worker(self, **facts: Any) -> UUID:
         return make_worker(self.conn, **facts)
 
-    def row(self, job_id: UUID) -> Mapping[str, Any]:
+    def row(self, job_id: UUID) -> RowMapping:
         return self.conn.execute(text("SELECT * FROM jobs WHERE id = :id"), {"id": job_id}).mappings().one()
 
     def status(self, job_id: UUID) -> str:
         return str(self.row(job_id)["status"])
 
-    def executions(self, job_id: UUID) -> list[Mapping[str, Any]]:
+    def executions(self, job_id: UUID) -> list[RowMapping]:
         query = text("SELECT * FROM executions WHERE job_id = :id ORDER BY queue_generation, attempt")
         return list(self.conn.execute(query, {"id": job_id}).mappings())
 
-    def all(self, table: str) -> list[Mapping[str, Any]]:
+    def all(self, table: str) -> list[RowMapping]:
         return list(self.conn.execute(text(f"SELECT * FROM {table} ORDER BY 1, 2")).mappings())
 
     def count(self, table: str, condition: str = "true") -> int:
@@ -236,7 +235,7 @@ def lost(claimed: Claim, worker: UUID, next_status: str = "scheduled", lease_end
     return ToRecord(ending(claimed, next_status, error_class="lost", status_code=None), worker, lease_ended)
 
 
-def as_json(row: Mapping[str, Any]) -> str:
+def as_json(row: RowMapping) -> str:
     """A row as text, to compare what two looks saw."""
     return json.dumps(dict(row), default=repr, sort_keys=True)
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app import jobs
 from app.attempts import Claim
 from app.clock import Clock
-from app.database import autocommit, is_connection_lost
+from app.database import autocommit
 from app.process import OncePerSecond
 from app.stores import Stores
 from app.stream import Due, Read
@@ -65,7 +65,7 @@ class Consumer(threading.Thread):
                 self._after_redis_error(error)
             except SQLAlchemyError as error:
                 self._look_back = True
-                self._take_up = self._take_up or is_connection_lost(error)
+                self._take_up = True
                 self._pause("claim_failed", error)
             except Exception as error:
                 self._look_back = True
@@ -99,21 +99,26 @@ class Consumer(threading.Thread):
         """Claims a batch (C4).
 
         1. The claim is committed. A crash after it: the rows run under a worker that stops beating, and are found lost.
+           What had no room in the batch's bytes is claimed next, in the same way.
         2. What still waits goes back into the set, and the batch is acknowledged and deleted, in one MULTI. If that fails, the
            entries stay pending and are found stale when they are read again.
         3. The claims go to the deliverer, whether or not step 2 went well.
         """
         bad = [entry for entry in read if entry.ticket is None]
         tickets = [entry.ticket for entry in read if entry.ticket is not None]
-        with autocommit(self._stores.engine) as conn:
-            claimed = jobs.claim(conn, worker, tickets)
-        if claimed.now is not None:
-            self._clock.sync(claimed.now)
-        self._hand_over(worker, claimed.claims)
+        put_back: list[Due] = []
+        while tickets:
+            with autocommit(self._stores.engine) as conn:
+                claimed = jobs.claim(conn, worker, tickets)
+            if claimed.now is not None:
+                self._clock.sync(claimed.now)
+            self._hand_over(worker, claimed.claims)
+            put_back += claimed.put_back
+            tickets = claimed.beyond
+        self._stores.stream.finish(read, put_back, self._clock.now())
         if bad:
             logger.error("bad_stream_entries", entries=[entry.entry_id.decode() for entry in bad])
             self._stores.stream.note_bad(bad)
-        self._stores.stream.finish(read, claimed.put_back, self._clock.now())
 
     def _hand_over(self, worker: UUID, claims: Sequence[Claim]) -> None:
         """To the deliverer, unless this worker was declared lost since it claimed: then the rescuer has them."""

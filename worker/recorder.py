@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 import structlog
@@ -17,7 +19,7 @@ from app.attempts import Answer, Claim
 from app.clock import Clock
 from app.database import autocommit
 from app.jobs import Recorded, ToRecord, enqueue
-from app.outcomes import decide
+from app.outcomes import Ending, decide
 from app.process import OncePerSecond
 from app.stores import Stores
 from app.stream import Due, Ticket
@@ -27,6 +29,7 @@ logger = structlog.get_logger(__name__)
 
 BATCH = 256
 PAUSE_AFTER_ERROR_SECONDS = 0.5
+LOCKED_PAUSE_SECONDS = 0.01
 
 
 class Recorder(threading.Thread):
@@ -123,7 +126,7 @@ class Recorder(threading.Thread):
         for claim, answer in answers:
             worker = self._hands.worker_of(claim)
             if worker is not None:
-                batch.append(ToRecord(decide(claim, answer, now, random.random()), worker))
+                batch.append(ToRecord(_ending(claim, answer, now), worker))
         with autocommit(self._stores.engine) as conn:
             recorded = jobs.record(conn, batch)
         locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
@@ -131,7 +134,7 @@ class Recorder(threading.Thread):
         self._follow_up(recorded)
         if locked:
             self._again(locked, [])
-            self._closing.wait(0.01)
+            self._closing.wait(LOCKED_PAUSE_SECONDS)
 
     def _follow_up(self, recorded: Sequence[Recorded]) -> None:
         retries = []
@@ -164,6 +167,18 @@ class Recorder(threading.Thread):
         for worker, held in by_worker.items():
             with autocommit(self._stores.engine) as conn:
                 back = jobs.hand_back(conn, worker, held)
-            self._hands.release(held)
+            self._hands.release([claim for claim in held if claim not in back.locked])
             if back.now is not None:
                 enqueue(self._stores, back.jobs, back.now)
+            if back.locked:
+                self._again([], back.locked)
+                self._closing.wait(LOCKED_PAUSE_SECONDS)
+
+
+def _ending(claim: Claim, answer: Answer, now: datetime) -> Ending:
+    """What the answer means. One that cannot be read is taken without its headers: it must not hold up the batch (C6)."""
+    try:
+        return decide(claim, answer, now, random.random())
+    except Exception:
+        logger.exception("answer_not_readable", job_id=str(claim.job_id), attempt=claim.attempt)
+        return decide(claim, replace(answer, response_headers=()), now, random.random())

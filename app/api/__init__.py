@@ -5,16 +5,17 @@ from __future__ import annotations
 from flask import Flask
 
 from app import errors
-from app.api import cron_jobs, dead_letters, docs, jobs
+from app.api import cron_actions, cron_jobs, dead_letters, docs, entry_ids, jobs
 from app.api.blueprint import bp
 from app.extensions import csrf
 
-__all__ = ["bp", "cron_jobs", "dead_letters", "docs", "jobs", "register"]
+__all__ = ["bp", "cron_actions", "cron_jobs", "dead_letters", "docs", "jobs", "register"]
 
 
 def register(app: Flask) -> None:
     """Adds the routes and the shape of errors. Keys, not cookies, say who calls, so forged forms are no danger here."""
     errors.register(app)
     csrf.exempt(bp)
+    entry_ids.register(app)
     app.register_blueprint(bp)
     app.register_blueprint(docs.bp)

@@ -33,13 +33,16 @@ def encode(value: Any) -> str:
     return json.dumps(value)
 
 
-def page(rows: Sequence[Mapping[str, Any]], limit: int) -> Response:
-    """A bare array of `limit` rows at most, of which the caller read one more: if it is there, `Link` says where to go on."""
+def page(rows: Sequence[Mapping[str, Any]], limit: int, cursor: str = "id") -> Response:
+    """A bare array of `limit` rows at most, of which the caller read one more: if it is there, `Link` says where to go on.
+
+    `cursor` is the member that tells a row's place.
+    """
     shown = list(map(dict, rows[:limit]))
     headers = {}
     if len(rows) > limit:
         # The cursor stands for everything before it, an offset among it.
         query = {name: value for name, value in request.args.items() if name not in ("offset", "cursor")}
-        following = urlencode({**query, "cursor": shown[-1]["id"]})
+        following = urlencode({**query, "cursor": shown[-1][cursor]})
         headers["Link"] = f'<{request.base_url}?{following}>; rel="next"'
     return answer(shown, headers=headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
@@ -15,6 +15,7 @@ from app.api.strict_json import NotStrictJson, Path, parse
 from app.current import settings
 from app.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 
+Model = TypeVar("Model", bound=BaseModel)
 MAX_DETAILS = 20
 # Members whose very text is kept, by the path to them.
 KEPT: tuple[Path, ...] = (("payload",), ("job_template", "payload"))
@@ -42,6 +43,8 @@ def reads(view: Callable[..., Response]) -> Callable[..., Response]:
 
 
 def _read_body(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
+    if _may_be_left_out(model) and not request.content_length and "Transfer-Encoding" not in request.headers:
+        return model()
     _check_content_type()
     try:
         value = parse(body_bytes(settings().max_body_bytes), KEPT)
@@ -49,7 +52,13 @@ def _read_body(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
         raise InvalidRequest(str(error)) from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.")
-    return _validated(model, value)
+    return validated(model, value)
+
+
+def _may_be_left_out(model: type[BaseModel]) -> bool:
+    """As the document says it: `openapi_extra` is where the library that documents the routes looks."""
+    extra: Any = model.model_config.get("openapi_extra", {})
+    return not extra.get("required", True)
 
 
 def _check_content_type() -> None:
@@ -79,7 +88,7 @@ def _too_large(most: int) -> TooLarge:
 
 
 def _read_path(model: type[BaseModel], path: dict[str, str]) -> BaseModel:
-    return _validated(model, path)
+    return validated(model, path)
 
 
 def _read_query(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
@@ -87,12 +96,12 @@ def _read_query(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
     for name, given in values.items():
         if len(given) > 1:
             raise _refusal([(_shown(name), "is given more than once")])
-    return _validated(model, {name: given[0] for name, given in values.items()})
+    return validated(model, {name: given[0] for name, given in values.items()})
 
 
 def _read_header(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
     aliases = (field.alias or name for name, field in model.model_fields.items())
-    return _validated(model, {alias: _header(alias) for alias in aliases if alias in request.headers})
+    return validated(model, {alias: _header(alias) for alias in aliases if alias in request.headers})
 
 
 def _header(name: str) -> str:
@@ -111,7 +120,8 @@ _READERS: dict[str, Callable[[type[BaseModel], dict[str, str]], BaseModel]] = {
 }
 
 
-def _validated(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
+def validated(model: type[Model], values: dict[str, Any]) -> Model:
+    """The model of these values. Raises InvalidRequest, which names the fields at fault."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

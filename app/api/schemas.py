@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -13,11 +13,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     StringConstraints,
     WithJsonSchema,
     field_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from app.api.strict_json import Raw
 from app.instants import EXAMPLE, parse_instant
@@ -34,6 +37,20 @@ ID_EXAMPLE = "019ad0c2-7c4e-7a3b-9d51-0a4f3c2b1e60"
 PLAIN_TEXT = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"
 UUID_TEXT = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _NUMBER_TEXT = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+class _NotNull:
+    """Takes null out of the document. A union with SkipJsonSchema[None] would too, but then errors name its branches."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        branches = [branch for branch in schema.pop("anyOf", []) if branch != {"type": "null"}]
+        return {**branches[0], **schema} if len(branches) == 1 else schema
+
+
+T = TypeVar("T")
+# May be left out, and is None then, but may not be null.
+Omittable = Annotated[T | None, _NotNull()]
 
 
 def absent() -> None:

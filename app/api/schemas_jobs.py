@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from app.api.schemas import (
     DEFAULT_ATTEMPTS,
@@ -22,6 +21,7 @@ from app.api.schemas import (
     Limit,
     MaxAttempts,
     Offset,
+    Omittable,
     Payload,
     QueryModel,
     RequestModel,
@@ -48,12 +48,12 @@ class JobSubmission(RequestModel):
     type: JobType = Field(description="What kind of job it is, for the receiver and for people.")
     payload: Payload
     callback_url: CallbackUrl = Field(description="Where it is delivered: a public http or https address.")
-    run_at: InstantIn | SkipJsonSchema[None] = Field(default_factory=absent)
-    delay_seconds: DelaySeconds | SkipJsonSchema[None] = Field(
+    run_at: Omittable[InstantIn] = Field(default_factory=absent)
+    delay_seconds: Omittable[DelaySeconds] = Field(
         default_factory=absent, description="Counted from when the job is accepted; a year at most."
     )
     max_attempts: MaxAttempts = DEFAULT_ATTEMPTS
-    idempotency_key: IdempotencyKey | SkipJsonSchema[None] = Field(
+    idempotency_key: Omittable[IdempotencyKey] = Field(
         default_factory=absent, description="The same key never makes a second job."
     )
 
@@ -67,7 +67,7 @@ class JobSubmission(RequestModel):
 class IdempotencyHeader(BaseModel):
     """The key as a header, for programs that keep it out of the body."""
 
-    key: IdempotencyKey | SkipJsonSchema[None] = Field(
+    key: Omittable[IdempotencyKey] = Field(
         default_factory=absent, alias="Idempotency-Key", description="The same as idempotency_key in the body."
     )
 
@@ -75,13 +75,13 @@ class IdempotencyHeader(BaseModel):
 class PageQuery(QueryModel):
     limit: Limit = DEFAULT_LIMIT
     offset: Offset = 0
-    cursor: IdIn | SkipJsonSchema[None] = Field(
+    cursor: Omittable[IdIn] = Field(
         default_factory=absent, description="Only what comes after the job with this id; the Link header has it."
     )
 
 
 class JobsQuery(PageQuery):
-    status: StatusIn | SkipJsonSchema[None] = Field(default_factory=absent)
+    status: Omittable[StatusIn] = Field(default_factory=absent)
 
 
 class SubmittedJob(AnswerModel):

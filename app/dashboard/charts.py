@@ -47,7 +47,7 @@ def round_up(value: float) -> int:
     """The least of 1, 2, 5, 10, 20, 50 … that is not below the value; at least 1."""
     if value <= 1:
         return 1
-    power = 10 ** floor(log10(value))
+    power: int = 10 ** floor(log10(value))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= ceil(value))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from app.clock import boottime
 from app.database import autocommit
 from app.jobs.requests import Changed
-from app.jobs.submit import enqueue
+from app.jobs.submit import enqueue, since
 from app.stores import Stores
 from app.stream import Due, Ticket
 
@@ -31,10 +31,14 @@ REQUEST_CANCEL = text("""
     WHERE id = :id AND status = 'running' RETURNING status
 """)
 CANCEL_FOR_NEXT = text("""
-    UPDATE jobs SET status = CASE WHEN status = 'running' THEN status ELSE 'cancelled' END,
-                    finished_at = CASE WHEN status = 'running' THEN NULL ELSE punctual_now() END,
-                    cancel_requested_at = coalesce(cancel_requested_at, punctual_now()), updated_at = punctual_now()
-    WHERE id = :id AND status IN ('pending', 'scheduled', 'running')
+    WITH held AS MATERIALIZED (
+      SELECT id FROM jobs WHERE id = ANY(CAST(:ids AS uuid[])) AND status IN ('pending', 'scheduled', 'running')
+      ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE jobs j SET status = CASE WHEN status = 'running' THEN status ELSE 'cancelled' END,
+                      finished_at = CASE WHEN status = 'running' THEN NULL ELSE punctual_now() END,
+                      cancel_requested_at = coalesce(cancel_requested_at, punctual_now()), updated_at = punctual_now()
+    FROM held WHERE j.id = held.id AND status IN ('pending', 'scheduled', 'running')
 """)
 STATUS = text(
     "SELECT status FROM jobs WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id)"
@@ -53,12 +57,12 @@ def cancel(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
 
 def retry(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
     """Gives a dead job its whole budget again, due now. May leave `dead` only; the new generation fences late results."""
+    asked_at = boottime()
     with autocommit(stores.engine) as conn:
         row = conn.execute(RETRY, {"id": job_id, "client_id": client_id}).one_or_none()
         if row is None:
             return _unchanged(conn, client_id, job_id)
-    now: datetime = row.now
-    enqueue(stores, [Due(Ticket(str(job_id), row.queue_generation, 0), row.run_at)], now)
+    enqueue(stores, [Due(Ticket(str(job_id), row.queue_generation, 0), row.run_at)], since(asked_at, row.now))
     return Changed("changed", row.status)
 
 
@@ -67,9 +71,9 @@ def request_cancel(conn: Connection, job_id: UUID) -> bool:
     return conn.execute(REQUEST_CANCEL, {"id": job_id}).one_or_none() is not None
 
 
-def cancel_for_next(conn: Connection, job_id: UUID) -> None:
-    """Makes way for an entry's next job: cancels one that waits, marks one that runs (C11)."""
-    conn.execute(CANCEL_FOR_NEXT, {"id": job_id})
+def cancel_for_next(conn: Connection, *job_ids: UUID) -> None:
+    """Makes way for the next jobs of entries: cancels those that wait, marks those that run (C11)."""
+    conn.execute(CANCEL_FOR_NEXT, {"ids": list(job_ids)})
 
 
 def _unchanged(conn: Connection, client_id: int | None, job_id: UUID) -> Changed:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, RowMapping, text
+import structlog
+from sqlalchemy import Connection, Row, RowMapping, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempts import Claim
+from app.database import is_about_a_row
 from app.stream import Due, Ticket
+
+logger = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 60
 EXTEND_WITHIN_SECONDS = 30
 # A batch holds at most this much payload, whatever the number of its jobs; the first job always fits.
 MAX_BATCH_BYTES = 8 << 20
 
+# Without the payload: who only judges an attempt has no use for it.
 CLAIM_COLUMNS = """
-    j.id, j.client_id, j.type, j.payload, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
+    j.id, j.client_id, j.type, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
     j.attempts_before + j.attempts AS number, j.run_at, j.scheduled_for, c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
@@ -38,11 +44,14 @@ CLAIM = text(f"""
       SELECT id FROM (
         SELECT id, row_number() OVER w AS place, sum(payload_bytes) OVER w AS total FROM free WINDOW w AS (ORDER BY id)
       ) sized WHERE place = 1 OR total <= :max_bytes
+    ),
+    claimed AS (
+      UPDATE jobs j SET status = 'running', attempts = j.attempts + 1, worker = :worker, started_at = clock.now,
+                        lease_expires_at = clock.now + make_interval(secs => {LEASE_SECONDS}), updated_at = clock.now
+      FROM picked, clients c, clock WHERE j.id = picked.id AND c.id = j.client_id
+      RETURNING {CLAIM_COLUMNS}, j.payload
     )
-    UPDATE jobs j SET status = 'running', attempts = j.attempts + 1, worker = :worker, started_at = clock.now,
-                      lease_expires_at = clock.now + make_interval(secs => {LEASE_SECONDS}), updated_at = clock.now
-    FROM picked, clients c, clock WHERE j.id = picked.id AND c.id = j.client_id
-    RETURNING {CLAIM_COLUMNS}
+    SELECT free.id AS free_id, claimed.* FROM free LEFT JOIN claimed ON claimed.id = free.id ORDER BY free.id
 """)
 STILL_WAITING = text("""
     SELECT j.id, j.queue_generation, j.attempts, j.run_at
@@ -53,7 +62,7 @@ STILL_WAITING = text("""
 """)
 TAKE_UP = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    SELECT {CLAIM_COLUMNS} FROM jobs j JOIN clients c ON c.id = j.client_id CROSS JOIN clock
+    SELECT {CLAIM_COLUMNS}, j.payload FROM jobs j JOIN clients c ON c.id = j.client_id CROSS JOIN clock
     WHERE j.worker = :worker AND j.status = 'running' AND NOT j.id = ANY(CAST(:held AS uuid[]))
     ORDER BY j.id LIMIT :most
 """)
@@ -63,39 +72,87 @@ EXTEND = text(f"""
                    AND lease_expires_at < (SELECT punctual_now()) + make_interval(secs => {EXTEND_WITHIN_SECONDS})
                  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
 """)
+BURY_UNCLAIMABLE = text("""
+    UPDATE jobs SET status = 'dead', finished_at = punctual_now(), updated_at = punctual_now(),
+                    last_error = :error, last_error_class = 'unclaimable'
+    WHERE id = :id AND status IN ('pending', 'scheduled') AND queue_generation = :generation AND attempts = :attempts
+""")
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a batch came to: the jobs now held, those to put back, and PostgreSQL's time of the claim."""
+    """What a batch came to, and PostgreSQL's time of the claim (None when nothing was claimed).
+
+    `claims` are now held. `put_back` waits, and is locked this moment or not due yet. `beyond` was free, but had no room in
+    the batch's bytes: claim it next.
+    """
 
     claims: list[Claim]
     put_back: list[Due]
+    beyond: list[Ticket]
     now: datetime | None
 
 
-def claim(conn: Connection, worker: UUID, tickets: Collection[Ticket]) -> Claimed:
+def claim(conn: Connection, worker: UUID, tickets: Iterable[Ticket]) -> Claimed:
     """Claims what may be claimed (C4). May leave `pending` and `scheduled`; attempts + 1, lease, worker.
 
     Locked rows are skipped, never waited for. What was not claimed is looked up once: if it still stands as its ticket says
-    (locked this moment, not due yet, or beyond the batch's bytes) it is to be put back; all else is stale and may be dropped.
+    it is to be put back; all else is stale and may be dropped.
+    A batch that fails for what one of its rows holds is halved until that row stands alone (C6), which is buried with the
+    error.
     """
-    wanted = {ticket.job_id: ticket for ticket in tickets}
-    rows = (
-        conn.execute(CLAIM, {**_arrays(wanted.values()), "worker": worker, "max_bytes": MAX_BATCH_BYTES})
-        .mappings()
-        .all()
+    wanted = list(dict.fromkeys(tickets))
+    try:
+        return _claim(conn, worker, wanted)
+    except SQLAlchemyError as error:
+        if not is_about_a_row(error):
+            raise
+        if len(wanted) == 1:
+            _bury_unclaimable(conn, wanted[0], error)
+            return Claimed([], [], [], None)
+    half = len(wanted) // 2
+    first, second = claim(conn, worker, wanted[:half]), claim(conn, worker, wanted[half:])
+    return Claimed(
+        first.claims + second.claims,
+        first.put_back + second.put_back,
+        first.beyond + second.beyond,
+        second.now or first.now,
     )
-    claims = [to_claim(row) for row in rows]
-    for held in claims:
-        wanted.pop(str(held.job_id), None)
-    put_back: list[Due] = []
-    if wanted:
-        put_back = [
-            Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at)
-            for row in conn.execute(STILL_WAITING, _arrays(wanted.values()))
-        ]
-    return Claimed(claims, put_back, claims[0].claimed_at if claims else None)
+
+
+def _claim(conn: Connection, worker: UUID, wanted: Sequence[Ticket]) -> Claimed:
+    if not wanted:
+        return Claimed([], [], [], None)
+    parameters = {**_arrays(wanted), "worker": worker, "max_bytes": MAX_BATCH_BYTES}
+    rows = conn.execute(CLAIM, parameters).mappings().all()
+    claims = [to_claim(row) for row in rows if row["id"] is not None]
+    settled = {str(row["free_id"]) for row in rows}
+    held = {str(claim.job_id) for claim in claims}
+    waiting = [_due(row) for row in conn.execute(STILL_WAITING, _arrays([t for t in wanted if t.job_id not in held]))]
+    return Claimed(
+        claims,
+        [job for job in waiting if job.ticket.job_id not in settled],
+        [job.ticket for job in waiting if job.ticket.job_id in settled],
+        claims[0].claimed_at if claims else None,
+    )
+
+
+def _bury_unclaimable(conn: Connection, ticket: Ticket, error: SQLAlchemyError) -> None:
+    """If even this fails, the entry is dropped, and the rescuer brings it back for another try."""
+    logger.error("job_not_claimable", job_id=ticket.job_id, error=str(error).splitlines()[0])
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+    try:
+        conn.execute(
+            BURY_UNCLAIMABLE,
+            {
+                "id": ticket.job_id,
+                "generation": ticket.queue_generation,
+                "attempts": ticket.attempts,
+                "error": f"The job could not be claimed: {reason}",
+            },
+        )
+    except SQLAlchemyError:
+        logger.exception("job_not_buried", job_id=ticket.job_id)
 
 
 def take_up(conn: Connection, worker: UUID, held: Collection[UUID], most: int) -> list[Claim]:
@@ -112,11 +169,12 @@ def extend_leases(conn: Connection, worker: UUID, held: Sequence[UUID]) -> None:
 
 def to_claim(row: RowMapping) -> Claim:
     secrets = (row["signing_secret"], row["previous_signing_secret"])
+    payload: str | None = row.get("payload")
     return Claim(
         job_id=row["id"],
         client_id=row["client_id"],
         type=row["type"],
-        body=row["payload"].encode(),
+        body=None if payload is None else payload.encode(),
         callback_url=row["callback_url"],
         queue_generation=row["queue_generation"],
         attempt=row["attempts"],
@@ -127,6 +185,10 @@ def to_claim(row: RowMapping) -> Claim:
         scheduled_for=row["scheduled_for"],
         signing_secrets=tuple(secret for secret in secrets if secret),
     )
+
+
+def _due(row: Row[Any]) -> Due:
+    return Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at)
 
 
 def _arrays(tickets: Collection[Ticket]) -> dict[str, list[Any]]:

@@ -1,46 +1,44 @@
-"""Firing cron entries: occurrence, job and next time in one transaction (C20)."""
+"""Firing due cron entries: occurrence, job and next time in one transaction (C20)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 from sqlalchemy import Connection, RowMapping, text
 
-from app.cron import CronError
+from app import cron_occurrences
+from app.cron_occurrences import Fired, Row
 from app.ids import uuid7
 from app.jobs.changes import cancel_for_next
-from app.occurrences import Entry, Plan, plan
-from app.stream import Due, Ticket
+from app.jobs.fire_jobs import NewJob, insert_jobs
+from app.occurrences import Entry, Occurrence, Plan, plan
+from app.stream import Due
 
 logger = structlog.get_logger(__name__)
 
-LOCK_DUE = text("""
-    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    SELECT e.*, clock.now, (j.status IN ('pending', 'scheduled', 'running')) IS TRUE AS is_running
-    FROM cron_entries e CROSS JOIN clock LEFT JOIN jobs j ON j.id = e.last_job_id
-    WHERE e.enabled AND e.next_run_at <= (SELECT punctual_now()) AND e.id > :after
-    ORDER BY e.id LIMIT :most FOR NO KEY UPDATE OF e SKIP LOCKED
+# In the order of the index on due_at: nothing else is read while nothing is due.
+DUE = text("""
+    SELECT id, due_at FROM cron_entries
+    WHERE enabled AND due_at <= (SELECT punctual_now()) AND (due_at, id) > (:after_at, :after_id)
+    ORDER BY due_at, id LIMIT :most
 """)
-OCCURRENCES = text("""
-    INSERT INTO cron_occurrences (cron_entry_id, nominal_at, status, job_id, reason, through_at, count, created_at)
-    SELECT u.*, punctual_now() FROM unnest(CAST(:entries AS bigint[]), CAST(:nominal AS timestamptz[]), CAST(:statuses AS text[]),
-      CAST(:jobs AS uuid[]), CAST(:reasons AS text[]), CAST(:through AS timestamptz[]), CAST(:counts AS int[])) AS u
-    ON CONFLICT DO NOTHING RETURNING cron_entry_id, nominal_at, status, job_id
-""")
-JOBS = text("""
+LOCK = text("""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, scheduled_for,
-                      max_attempts, cron_entry_id, created_at, updated_at)
-    SELECT u.id, e.client_id, e.job_type, e.payload, octet_length(e.payload), e.callback_url, e.callback_host, 'pending',
-           u.nominal_at, u.nominal_at, e.max_attempts, e.id, clock.now, clock.now
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:entries AS bigint[]), CAST(:nominal AS timestamptz[])) AS u(id, entry, nominal_at)
-    JOIN cron_entries e ON e.id = u.entry CROSS JOIN clock
-    RETURNING id, run_at
+    SELECT e.id, e.expression, e.timezone, e.next_run_at, e.overlap, e.catch_up, e.catch_up_window_seconds, e.offset_ms, e.ends_at,
+           e.last_job_id, clock.now
+    FROM cron_entries e CROSS JOIN clock
+    WHERE e.id = ANY(CAST(:ids AS bigint[])) AND e.enabled AND e.due_at <= (SELECT punctual_now())
+    ORDER BY e.id FOR NO KEY UPDATE OF e SKIP LOCKED
+""")
+# A statement of its own, after the lock: the locking one may have read the job of before the entry last fired.
+BUSY = text("""
+    SELECT e.id FROM cron_entries e JOIN jobs j ON j.id = e.last_job_id
+    WHERE e.id = ANY(CAST(:ids AS bigint[])) AND j.status IN ('pending', 'scheduled', 'running')
+    UNION SELECT cron_entry_id FROM cron_occurrences WHERE cron_entry_id = ANY(CAST(:ids AS bigint[])) AND status = 'buffered'
 """)
 ADVANCE = text("""
     UPDATE cron_entries e SET next_run_at = u.next_run_at, last_run_at = coalesce(u.last_run_at, e.last_run_at),
@@ -53,46 +51,55 @@ DISABLE = text("""
     UPDATE cron_entries SET enabled = false, next_run_at = NULL, disabled_reason = :reason, updated_at = punctual_now() WHERE id = :id
 """)
 
+Position = tuple[datetime, int]
+
 
 @dataclass(frozen=True, slots=True)
-class Fired:
-    """What one pass came to: jobs to enqueue after the commit, how many entries were looked at, and the last one's id."""
+class Firing:
+    """What one batch came to: jobs to enqueue after the commit, PostgreSQL's time, and whether an entry has more due times."""
 
     jobs: list[Due]
-    entries: int
-    last_entry_id: int
-    now: datetime | None
-    has_more: bool
+    now: datetime | None = None
+    has_more: bool = False
 
 
-def fire_due(conn: Connection, after: int, most: int) -> Fired:
-    """Fires up to `most` due entries with an id above `after`, in one transaction of the caller's.
+def due_entries(conn: Connection, after: Position | None, most: int) -> list[Position]:
+    """When and which entries are due, longest due first; `after` begins behind one of them."""
+    after_at, after_id = after or ("-infinity", 0)
+    rows = conn.execute(DUE, {"after_at": after_at, "after_id": after_id, "most": most})
+    return [(row.due_at, row.id) for row in rows]
 
-    1. Lock the entries. Another scheduler that does the same skips them.
+
+def fire_due(conn: Connection, entry_ids: Sequence[int]) -> Firing:
+    """Fires those of the entries that are due, in one transaction of the caller's.
+
+    1. Lock the entries. Another scheduler that does the same skips them; one that was stopped since it read the ids finds
+       them advanced.
     2. Write the occurrences; one that is there already makes no second job, whoever wrote it.
     3. Insert the jobs of new occurrences.
     4. Advance each entry, in either case, and commit. A crash before it leaves nothing; after it, the jobs are due rows that
        the rescuer finds if they are not enqueued.
     An entry that cannot be computed is disabled with the error in words; the others go on.
     """
-    entries = conn.execute(LOCK_DUE, {"after": after, "most": most}).mappings().all()
-    plans = [(entry, made) for entry in entries if (made := _plan(conn, entry)) is not None]
+    entries = conn.execute(LOCK, {"ids": list(entry_ids)}).mappings().all()
+    if not entries:
+        return Firing([])
+    busy = _busy(conn, entries)
+    plans = [(entry, made) for entry in entries if (made := _plan(conn, entry, entry["id"] in busy)) is not None]
     fired = _write_occurrences(conn, plans)
-    for entry, made in plans:
-        if made.cancels_previous and entry["last_job_id"] is not None:
-            cancel_for_next(conn, entry["last_job_id"])
-    jobs = _write_jobs(conn, fired)
+    _cancel_previous(conn, plans, {occurrence.entry_id for occurrence in fired})
+    jobs = insert_jobs(conn, [NewJob(o.job_id, o.entry_id, o.due_at, o.due_at) for o in fired])
     _advance(conn, plans, fired)
-    return Fired(
-        jobs,
-        len(entries),
-        entries[-1]["id"] if entries else after,
-        entries[0]["now"] if entries else None,
-        any(made.has_more for _, made in plans),
-    )
+    return Firing(jobs, entries[0]["now"], any(made.has_more for _, made in plans))
 
 
-def _plan(conn: Connection, entry: RowMapping) -> Plan | None:
+def _busy(conn: Connection, entries: Sequence[RowMapping]) -> set[int]:
+    """The entries whose last job has not finished, or that have an occurrence waiting for it."""
+    asking = [entry["id"] for entry in entries if entry["overlap"] != "allow"]
+    return set(conn.execute(BUSY, {"ids": asking}).scalars()) if asking else set()
+
+
+def _plan(conn: Connection, entry: RowMapping, is_running: bool) -> Plan | None:
     try:
         return plan(
             Entry(
@@ -102,54 +109,46 @@ def _plan(conn: Connection, entry: RowMapping) -> Plan | None:
                 entry["overlap"],
                 entry["catch_up"],
                 entry["catch_up_window_seconds"],
-                entry["is_running"],
+                is_running,
+                timedelta(milliseconds=entry["offset_ms"]),
+                entry["ends_at"],
             ),
             entry["now"],
         )
-    except CronError as error:
+    # CronError is one of them; nothing else is touched here than dates and numbers.
+    except (ValueError, ArithmeticError) as error:
         logger.error("cron_entry_disabled", cron_entry=entry["id"], error=str(error))
+        occurrence = Occurrence(entry["next_run_at"], "skipped", "error", detail=str(error))
+        cron_occurrences.write(conn, [_row(entry, occurrence)])
         conn.execute(DISABLE, {"id": entry["id"], "reason": str(error)})
         return None
 
 
-def _write_occurrences(conn: Connection, plans: Sequence[tuple[RowMapping, Plan]]) -> list[tuple[int, datetime, UUID]]:
-    """Stores all occurrences; returns entry, nominal time and job id of those that are new and fire, in order."""
-    rows = [(entry["id"], occurrence) for entry, made in plans for occurrence in made.occurrences]
-    if not rows:
-        return []
-    written = conn.execute(
-        OCCURRENCES,
-        {
-            "entries": [entry_id for entry_id, _ in rows],
-            "nominal": [occurrence.nominal_at for _, occurrence in rows],
-            "statuses": [occurrence.status for _, occurrence in rows],
-            "jobs": [uuid7() if occurrence.status == "fired" else None for _, occurrence in rows],
-            "reasons": [occurrence.reason for _, occurrence in rows],
-            "through": [occurrence.through_at for _, occurrence in rows],
-            "counts": [occurrence.count for _, occurrence in rows],
-        },
-    )
-    fired = [(row.cron_entry_id, row.nominal_at, row.job_id) for row in written if row.status == "fired"]
-    return sorted(fired, key=lambda row: (row[0], row[1]))
+def _write_occurrences(conn: Connection, plans: Sequence[tuple[RowMapping, Plan]]) -> list[Fired]:
+    """Stores all occurrences; returns those that are new and fire."""
+    last = [(entry["id"], made.occurrences[-1]) for entry, made in plans if made.occurrences]
+    # Before the newer ones are written: an entry has one that waits, at most.
+    cron_occurrences.replace_buffered(conn, [(id_, o.nominal_at) for id_, o in last if o.status == "buffered"])
+    return cron_occurrences.write(conn, [_row(entry, o) for entry, made in plans for o in made.occurrences])
 
 
-def _write_jobs(conn: Connection, fired: Sequence[tuple[int, datetime, UUID]]) -> list[Due]:
-    if not fired:
-        return []
-    parameters: dict[str, list[Any]] = {
-        "ids": [job_id for _, _, job_id in fired],
-        "entries": [entry_id for entry_id, _, _ in fired],
-        "nominal": [nominal_at for _, nominal_at, _ in fired],
-    }
-    return [Due(Ticket(str(row.id), 0, 0), row.run_at) for row in conn.execute(JOBS, parameters)]
+def _row(entry: RowMapping, occurrence: Occurrence) -> Row:
+    job_id: UUID | None = uuid7() if occurrence.status == "fired" else None
+    return Row(entry["id"], occurrence.nominal_at + timedelta(milliseconds=entry["offset_ms"]), occurrence, job_id)
 
 
-def _advance(
-    conn: Connection, plans: Sequence[tuple[RowMapping, Plan]], fired: Sequence[tuple[int, datetime, UUID]]
-) -> None:
+def _cancel_previous(conn: Connection, plans: Sequence[tuple[RowMapping, Plan]], fired: set[int]) -> None:
+    """Only where a new job takes its place: an occurrence that was on record may be the very one that runs."""
+    in_the_way = [entry["last_job_id"] for entry, made in plans if made.cancels_previous and entry["id"] in fired]
+    if in_the_way:
+        # An entry is also busy by what waits for its job, which may be gone.
+        cancel_for_next(conn, *filter(None, in_the_way))
+
+
+def _advance(conn: Connection, plans: Sequence[tuple[RowMapping, Plan]], fired: Sequence[Fired]) -> None:
     if not plans:
         return
-    last = {entry_id: (nominal_at, job_id) for entry_id, nominal_at, job_id in fired}
+    last = {occurrence.entry_id: (occurrence.nominal_at, occurrence.job_id) for occurrence in fired}
     nothing: tuple[None, None] = (None, None)
     conn.execute(
         ADVANCE,

@@ -13,7 +13,8 @@ import structlog
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.database import is_passing
+from app.attempts import Answer
+from app.database import is_about_a_row
 from app.jobs.stats import added, bucket, counted
 from app.outcomes import Ending
 
@@ -60,6 +61,7 @@ RECORD = text(f"""
     held AS MATERIALIZED (
       SELECT j.id FROM jobs j JOIN r ON r.id = j.id JOIN fenced f ON f.id = j.id
       WHERE j.queue_generation = r.generation AND j.attempts = r.attempt AND j.status = f.was
+        AND (f.was <> 'running' OR (j.worker = r.worker AND (NOT r.lease_ended OR j.lease_expires_at < (SELECT now FROM clock))))
       ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
     ),
     changed AS (
@@ -108,10 +110,11 @@ class Recorded:
     """What became of one ending. `again`: its row was locked; record it in a later batch.
 
     `late`: the job went on without this attempt, which is only on record (C10). `applied`: `status` and `run_at` hold.
+    `refused`: not even its bare end could be stored; the row stays `running`, and the rescuer finds it when its lease ends.
     """
 
     ending: Ending
-    outcome: Literal["applied", "late", "again"]
+    outcome: Literal["applied", "late", "again", "refused"]
     status: str | None = None
     run_at: datetime | None = None
     now: datetime | None = None
@@ -131,22 +134,36 @@ def record(conn: Connection, batch: Sequence[ToRecord]) -> list[Recorded]:
 
     One statement: a crash before its end leaves the rows running, to be recorded again or found lost. Repeating it changes
     nothing: the fences (C5) no longer match, and an execution is written once.
-    A batch that fails for another reason than the database's state is halved until the bad one stands alone (C6), which is
-    stored without its text.
+    A batch that fails for what one of its answers holds is halved until that one stands alone (C6), which is stored without
+    its text.
     """
     try:
         return _record(conn, batch)
-    except SQLAlchemyError as error:
-        if is_passing(error):
+    except (SQLAlchemyError, UnicodeError) as error:
+        if not is_about_a_row(error):
             raise
-        if len(batch) > 1:
-            half = len(batch) // 2
-            return record(conn, batch[:half]) + record(conn, batch[half:])
-        ending = batch[0].ending
-        if ending.answer.error_class == "unrecordable":
-            raise
-        logger.exception("attempt_not_recordable", job_id=str(ending.claim.job_id), attempt=ending.claim.attempt)
-        return record(conn, [_without_text(batch[0])])
+        if len(batch) == 1:
+            return _record_alone(conn, batch[0], error)
+    half = len(batch) // 2
+    return record(conn, batch[:half]) + record(conn, batch[half:])
+
+
+def _record_alone(conn: Connection, item: ToRecord, refused: Exception) -> list[Recorded]:
+    """The one that was refused: without its text, then with nothing but its end, then not at all."""
+    claim = item.ending.claim
+    for less in (_without_text, _without_anything):
+        reason = str(refused).splitlines()[0]
+        logger.error("attempt_not_recordable", job_id=str(claim.job_id), attempt=claim.attempt, error=reason)
+        try:
+            return _record(conn, [less(item)])
+        except (SQLAlchemyError, UnicodeError) as error:
+            if not is_about_a_row(error):
+                raise
+            refused = error
+    logger.error(
+        "attempt_given_up", job_id=str(claim.job_id), attempt=claim.attempt, error=str(refused).splitlines()[0]
+    )
+    return [Recorded(item.ending, "refused")]
 
 
 def _record(conn: Connection, batch: Sequence[ToRecord]) -> list[Recorded]:
@@ -195,7 +212,14 @@ def _without_text(item: ToRecord) -> ToRecord:
     """The same ending without anything a receiver wrote. A success stays a success."""
     answer = item.ending.answer
     bare = replace(answer, error=None, timings={}, response_headers=(), response_body="", response_truncated=True)
-    if answer == bare:
-        bare = replace(bare, error_class="unrecordable", error="The attempt could not be stored.")
-        return replace(item, ending=replace(item.ending, answer=bare, next_status="dead", reason=None))
     return replace(item, ending=replace(item.ending, answer=bare))
+
+
+def _without_anything(item: ToRecord) -> ToRecord:
+    """The bare fact that the attempt ended: a success stays one, all else is buried."""
+    answer = item.ending.answer
+    bare = Answer(answer.started_at, answer.finished_at, response_truncated=True)
+    if item.ending.next_status == "done":
+        return replace(item, ending=replace(item.ending, answer=bare))
+    bare = replace(bare, error_class="unrecordable", error="The attempt could not be stored.")
+    return replace(item, ending=replace(item.ending, answer=bare, next_status="dead", reason=None))

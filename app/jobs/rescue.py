@@ -34,7 +34,8 @@ DUE_BY = text(f"""
 BURY_EXHAUSTED = text("""
     UPDATE jobs SET status = 'dead', finished_at = punctual_now(), updated_at = punctual_now(),
                     last_error = coalesce(last_error, 'The job had used all of its attempts.'), last_error_class = coalesce(last_error_class, 'lost')
-    WHERE id = ANY(CAST(:ids AS uuid[])) AND status IN ('pending', 'scheduled') AND attempts >= max_attempts
+    WHERE id IN (SELECT id FROM jobs WHERE id = ANY(CAST(:ids AS uuid[])) AND status IN ('pending', 'scheduled')
+                   AND attempts >= max_attempts ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
 """)
 NIL = UUID(int=0)
 
@@ -80,7 +81,7 @@ def due_by(conn: Connection, by: datetime, after: Place, most: int) -> tuple[lis
 
 
 def bury_exhausted(conn: Connection, ids: list[UUID]) -> None:
-    """Buries due rows that have no attempt left. May leave `pending` and `scheduled`, for `dead`."""
+    """Buries due rows that have no attempt left. May leave `pending` and `scheduled`, for `dead`. Locked ones are left for later."""
     if ids:
         conn.execute(BURY_EXHAUSTED, {"ids": ids})
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Literal
 from uuid import UUID
 
 import structlog
 from sqlalchemy import Connection, Engine, text
 
+from app.clock import boottime
 from app.database import autocommit, is_connection_lost
 from app.ids import uuid7
 from app.jobs.requests import JobRequest, Submitted
@@ -34,7 +35,7 @@ INSERT = text("""
     RETURNING id, status, run_at, created_at
 """)
 BY_KEY = text("""
-    SELECT id, status, run_at, request_fingerprint FROM jobs WHERE client_id = :client_id AND idempotency_key = :idempotency_key
+    SELECT id, status, run_at, request_fingerprint, created_at FROM jobs WHERE client_id = :client_id AND idempotency_key = :idempotency_key
 """)
 BY_ID = text("SELECT id, status, run_at, created_at FROM jobs WHERE id = :id")
 # How often a key may be found taken and then pruned before we give up (C9).
@@ -68,16 +69,24 @@ def submit(stores: Stores, request: JobRequest) -> Submitted:
     2. Add to Redis, if the job is due within the horizon. A crash or an error here: the loader (C13) or the rescuer (C16)
        brings the job in.
     """
-    job_id = uuid7()
+    job_id, asked_at = uuid7(), boottime()
     try:
-        found, told_at = _insert(stores.engine, request, job_id)
+        found, created_at = _insert(stores.engine, request, job_id)
     except Exception as error:
         if not is_connection_lost(error):
             raise
-        found, told_at = _insert(stores.engine, request, job_id)
-    if found.outcome == "created" and told_at is not None:
-        enqueue(stores, [Due(Ticket(str(found.job_id), 0, 0), found.run_at)], told_at)
+        found, created_at = _insert(stores.engine, request, job_id)
+    if found.outcome == "created":
+        enqueue(stores, [Due(Ticket(str(found.job_id), 0, 0), found.run_at)], since(asked_at, created_at))
     return found
+
+
+def since(asked_at: float, told_at: datetime) -> datetime:
+    """PostgreSQL's time by now, or a little later: a commit may take long, and the horizon is measured after it (C13).
+
+    `told_at` is from a statement that was begun at `asked_at` (boottime). What is added a little early is not claimed (C2).
+    """
+    return told_at + timedelta(seconds=boottime() - asked_at)
 
 
 def enqueue(stores: Stores, jobs: Sequence[Due], now: datetime) -> None:
@@ -85,7 +94,8 @@ def enqueue(stores: Stores, jobs: Sequence[Due], now: datetime) -> None:
     stores.bypass.call("enqueue", lambda: stores.stream.add(jobs, now), 0)
 
 
-def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime | None]:
+def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime]:
+    """What became of the request, and when its job was made."""
     with autocommit(engine) as conn:
         for _ in range(KEY_TRIES):
             row = conn.execute(INSERT, parameters(request, job_id)).one_or_none()
@@ -100,14 +110,16 @@ def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitte
     raise RuntimeError("the idempotency key was found taken and free again three times: try again")
 
 
-def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime | None] | None:
+def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime] | None:
     """The job that holds the key, by a statement of its own: the INSERT's snapshot cannot see it (C9)."""
     row = conn.execute(
         BY_KEY, {"client_id": request.client_id, "idempotency_key": request.idempotency_key}
     ).one_or_none()
     if row is None:
         return None
+    outcome: Literal["created", "replayed", "conflict"] = "conflict"
     if row.id == job_id:
-        return Submitted(row.id, row.status, row.run_at, "created"), None
-    same = row.request_fingerprint == request.request_fingerprint
-    return Submitted(row.id, row.status, row.run_at, "replayed" if same else "conflict"), None
+        outcome = "created"
+    elif row.request_fingerprint == request.request_fingerprint:
+        outcome = "replayed"
+    return Submitted(row.id, row.status, row.run_at, outcome), row.created_at

@@ -80,6 +80,14 @@ def _families(truth: Truth) -> Iterable[Metric]:
     for state, count in zip(("enabled", "disabled"), truth.cron_entries, strict=True):
         entries.add_metric([state], count)
     yield entries
+    times = CounterMetricFamily(
+        "cron_occurrences",
+        "Planned times of cron entries: fired, buffered (and fired or skipped later), or skipped, and why",
+        labels=["status", "reason"],
+    )
+    for labels, count in truth.cron_totals.items():
+        times.add_metric(labels, count)
+    yield times
 
 
 def _redis(stores: Stores) -> list[Metric]:

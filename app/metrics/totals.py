@@ -46,11 +46,15 @@ ALIVE = text(f"""
 """)
 LEADING = text("SELECT EXISTS (SELECT FROM leader WHERE holder IS NOT NULL AND expires_at > punctual_now())")
 CRON_ENTRIES = text("SELECT count(*) FILTER (WHERE enabled), count(*) FILTER (WHERE NOT enabled) FROM cron_entries")
+CRON_TOTALS = text("SELECT status, reason, sum(count)::bigint AS total FROM cron_totals GROUP BY 1, 2 ORDER BY 1, 2")
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """One look. `outcomes` counts ended attempts since the beginning; `rows` holds jobs by where they stand now."""
+    """One look. `outcomes` counts ended attempts since the beginning; `rows` holds jobs by where they stand now.
+
+    `cron_totals` counts planned times of cron entries since the beginning, by status and reason.
+    """
 
     outcomes: Mapping[str, int]
     rows: Mapping[str, int]
@@ -58,6 +62,7 @@ class Truth:
     alive: Mapping[str, int]
     is_led: bool
     cron_entries: tuple[int, int]
+    cron_totals: Mapping[tuple[str, str], int]
 
 
 class OutcomeTotals:
@@ -93,6 +98,7 @@ def read_truth(conn: Connection, totals: OutcomeTotals) -> Truth:
         alive={row.kind: row.total for row in conn.execute(ALIVE)},
         is_led=bool(conn.execute(LEADING).scalar_one()),
         cron_entries=(enabled, paused),
+        cron_totals={(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.models.cron import CronEntry, CronOccurrence
+from app.models.cron import CronEntry, CronOccurrence, CronTotal
 from app.models.declarative import Base
 from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job
 from app.models.operations import AuditEntry, Leader, MinuteStat, Process
@@ -19,6 +19,7 @@ __all__ = [
     "Client",
     "CronEntry",
     "CronOccurrence",
+    "CronTotal",
     "Execution",
     "Job",
     "Leader",

@@ -61,6 +61,12 @@ class Job(Base):
         Index("ix_jobs_finished", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         # cron: whether the last job of an entry still runs; an entry's jobs
         Index("ix_jobs_cron_entry", "cron_entry_id", "id", postgresql_where=text("cron_entry_id IS NOT NULL")),
+        # search: newest first by type, by callback host, by error class
+        Index("ix_jobs_type", "type", "id"),
+        Index("ix_jobs_callback_host", "callback_host", "id"),
+        Index("ix_jobs_error_class", "last_error_class", "id", postgresql_where=text("last_error_class IS NOT NULL")),
+        # dead letters: groups by error class and host
+        Index("ix_jobs_dead", "last_error_class", "callback_host", "id", postgresql_where=text("status = 'dead'")),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)

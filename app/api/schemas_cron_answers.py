@@ -1,0 +1,82 @@
+"""What cron entries and their occurrences look like in answers."""
+
+from __future__ import annotations
+
+from pydantic import Field, RootModel
+
+from app.api.schemas import AnswerModel, AnyJson, IdOut, InstantOut
+from app.api.schemas_cron import CatchUp, Overlap
+from app.models.cron import OCCURRENCE_STATUSES, SKIP_REASONS
+
+
+class CreatedCronJob(AnswerModel):
+    id: int = Field(json_schema_extra={"example": 42})
+
+
+class JobTemplateAnswer(AnswerModel):
+    type: str
+    payload: AnyJson
+    callback_url: str
+    max_attempts: int
+
+
+class CronJob(AnswerModel):
+    """A cron entry. `next_run_at` is nominal, `next_due_at` has its offset added; both are null while it is not enabled."""
+
+    id: int
+    name: str | None
+    description: str | None
+    cron_expression: str
+    timezone: str
+    job_template: JobTemplateAnswer
+    overlap: Overlap
+    catch_up: CatchUp
+    catch_up_window_seconds: int
+    starts_at: InstantOut | None
+    ends_at: InstantOut | None
+    jitter_seconds: int
+    enabled: bool
+    next_run_at: InstantOut | None
+    next_due_at: InstantOut | None
+    last_run_at: InstantOut | None
+    disabled_reason: str | None
+    paused_at: InstantOut | None
+    pause_reason: str | None
+    paused_by: str | None
+    created_at: InstantOut
+    updated_at: InstantOut
+
+
+class CronJobList(RootModel[list[CronJob]]):
+    """Newest first."""
+
+
+class CronTimes(AnswerModel):
+    next: list[InstantOut]
+    description: str = Field(json_schema_extra={"example": "At 02:30 AM"})
+
+
+class TriggeredJob(AnswerModel):
+    id: IdOut
+
+
+class BackfillCount(AnswerModel):
+    count: int = Field(json_schema_extra={"example": 24})
+
+
+class CronOccurrence(AnswerModel):
+    """What became of a planned time. `due_at` is `nominal_at` with the entry's offset."""
+
+    nominal_at: InstantOut
+    due_at: InstantOut
+    status: str = Field(json_schema_extra={"enum": list(OCCURRENCE_STATUSES)})
+    reason: str | None = Field(json_schema_extra={"enum": [*SKIP_REASONS, None]})
+    detail: str | None
+    job_id: IdOut | None
+    through_at: InstantOut | None
+    count: int
+    recorded_at: InstantOut
+
+
+class CronOccurrenceList(RootModel[list[CronOccurrence]]):
+    """Newest first."""
