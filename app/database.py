@@ -19,6 +19,8 @@ CONNECT_ARGS: dict[str, Any] = {
     # PgBouncer in transaction mode hands statements to other sessions: nothing may be prepared in one (C8).
     "prepare_threshold": None,
     "connect_timeout": 3,
+    # Instants come back in the session's zone, and some of them no other zone than UTC can hold (9999-12-31T23:59:59Z).
+    "options": "-c timezone=UTC",
     # A host that vanished is noticed within about 10 s, not after the kernel's two hours.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -35,6 +37,8 @@ def engine_options(pool_size: int) -> dict[str, Any]:
         "pool_timeout": 2,
         "pool_pre_ping": False,
         "pool_recycle": 1800,
+        # An error's text would hold the statement's parameters: payloads, secrets, hashes.
+        "hide_parameters": True,
         "connect_args": CONNECT_ARGS,
     }
 

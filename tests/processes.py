@@ -69,7 +69,7 @@ class Processes:
                 pytest.fail(f"web ended with exit code {child.exit_code}:\n{child.log_end()}")
             try:
                 return requests.get(f"{url}/healthz", timeout=5).status_code == 200
-            except requests.ConnectionError:
+            except requests.RequestException:
                 return False
 
         eventually(is_healthy, timeout=30)

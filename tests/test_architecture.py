@@ -14,6 +14,15 @@ PROGRAMS = ("app", "worker", "scheduler")
 MODULES = sorted(path for name in PROGRAMS for path in (ROOT / name).rglob("*.py"))
 LINES_AT_MOST = 300
 
+# The one home of what a request may say, whoever makes it: the API, a form, a file of cron entries.
+CONTRACT = (
+    "app.api.callback",
+    "app.api.reading",
+    "app.api.schemas",
+    "app.api.schemas_cron",
+    "app.api.schemas_jobs",
+    "app.api.strict_json",
+)
 PURE = (
     "app.attempts", "app.callback_url", "app.cron", "app.instants", "app.jobs.requests", "app.jobs.stats", "app.occurrences",
     "app.outcomes", "app.redis_keys", "app.retry", "app.signing", "app.special_networks",
@@ -109,12 +118,17 @@ def test_pure_modules_import_pure_ones_and_no_store() -> None:
 
 def test_pages_and_api_do_not_know_each_other() -> None:
     assert importing(("app.api",), ("app.dashboard",)) == []
-    assert importing(("app.dashboard",), ("app.api",)) == []
+    assert _beyond_the_contract(importing(("app.dashboard",), ("app.api",))) == []
 
 
 def test_the_core_knows_neither_pages_nor_api() -> None:
-    knowing = importing(("app",), ("app.api", "app.dashboard"), but=("app.web",))
+    knowing = _beyond_the_contract(importing(("app",), ("app.api", "app.dashboard"), but=("app.web",)))
     assert [line for line in knowing if not line.startswith(("app/api/", "app/dashboard/"))] == []
+
+
+def _beyond_the_contract(lines: list[str]) -> list[str]:
+    """Leaves out imports of what says which requests are sound: pages and command line ask the same question (CONTRACT)."""
+    return [line for line in lines if not is_under(line.split(" imports ")[1], *CONTRACT)]
 
 
 def test_the_three_programs_do_not_know_each_other() -> None:

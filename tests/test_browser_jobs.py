@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -13,7 +14,6 @@ from app.api.strict_json import NotStrictJson, parse
 from app.demo_receiver import DemoReceiver
 from app.ids import uuid7
 from app.signing import new_secret
-from tests.browser_pages import SignIn
 from tests.eventually import eventually
 from tests.factories import Scene, make_client, make_job
 from tests.pages import HOSTILE
@@ -21,6 +21,7 @@ from tests.processes import Processes
 from tests.test_dashboard_agreement import PAYLOADS
 
 pytest_plugins = ("tests.browser_pages",)
+SignIn = Callable[..., Page]
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic import ValidationError
-
 from app.api.callback import take
+from app.api.reading import validated
 from app.api.schemas import DEFAULT_ATTEMPTS, MAX_ATTEMPTS
 from app.api.schemas_jobs import JobSubmission
 from app.api.strict_json import NotStrictJson, parse
@@ -112,12 +111,11 @@ _READERS = {"payload": _payload, "when": _time, "max_attempts": _max_attempts, "
 def _validated(values: dict[str, Any]) -> JobSubmission:
     _check_size(values)
     try:
-        return JobSubmission.model_validate(values)
-    except ValidationError as error:
+        return validated(JobSubmission, values)
+    except InvalidRequest as error:
         told: dict[str, str] = {}
-        for row in error.errors(include_url=False, include_input=False):
-            name = str(row["loc"][0]) if row["loc"] else "when"
-            told.setdefault(_FIELDS.get(name, name), _sentence(row["type"], row["msg"]))
+        for row in error.details or ():
+            told.setdefault(_FIELDS.get(row["field"], row["field"]), _sentence(row["message"]))
         raise FormRefused(told) from None
 
 
@@ -128,10 +126,8 @@ def _check_size(values: dict[str, Any]) -> None:
         raise FormRefused({"payload": f"The job is larger than {most:,} bytes, the most that is taken."})
 
 
-def _sentence(kind: str, message: str) -> str:
-    if kind == "string_pattern_mismatch":
-        return "It must not hold control characters or line separators."
-    words = re.sub(r"^(Input|String|Value) should ", "It must ", message.removeprefix("Value error, "))
+def _sentence(message: str) -> str:
+    words = f"It {message}" if message.startswith(("must ", "is ", "has ", "lies ", "names ")) else message
     return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
 
 
