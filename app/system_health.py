@@ -73,7 +73,9 @@ class Health:
             found.append(Problem("No worker is alive", "Nothing is delivered. Start one: python -m worker"))
         if self.waited > timedelta(seconds=LATE_SECONDS):
             found.append(
-                Problem("Work is late", "Jobs are due and wait. Add workers, or look for slow callbacks under Executions.")
+                Problem(
+                    "Work is late", "Jobs are due and wait. Add workers, or look for slow callbacks under Executions."
+                )
             )
         return found
 

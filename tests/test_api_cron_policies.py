@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -249,7 +250,7 @@ def test_a_pause_of_a_fortnight_is_settled_in_steps(api: ApiCalls, db_conn: Conn
     assert rows[-1]["nominal_at"] == format_instant(missed_from)
     assert len(rows) < 110
     covered = sorted((row["nominal_at"], row["through_at"] or row["nominal_at"]) for row in rows)
-    for (_, through), (following, _) in zip(covered, covered[1:], strict=False):
+    for (_, through), (following, _) in itertools.pairwise(covered):
         assert parse_instant(following) - parse_instant(through) == timedelta(minutes=1)
 
 

@@ -187,9 +187,8 @@ def test_a_cluster_that_was_never_finished_is_made_anew(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "postgres.new").mkdir()
     (data_dir / "postgres.new" / "PG_VERSION").write_text("18\n")
-    with EmbeddedStores.in_folder(data_dir, redis=False) as stores:
-        with psycopg.connect(stores.database_url) as conn:
-            assert conn.execute("SELECT 1").fetchone() == (1,)
+    with EmbeddedStores.in_folder(data_dir, redis=False) as stores, psycopg.connect(stores.database_url) as conn:
+        assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_data_of_another_major_version_is_left_alone(data_dir: Path) -> None:

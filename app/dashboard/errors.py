@@ -25,7 +25,10 @@ WORDS = {
     500: ("Something went wrong", "It has been logged with the time below. Try again later."),
     503: ("The database cannot be reached", "Jobs that were accepted are safe. This page works again when it is back."),
 }
-STALE = ("This form is too old", "Your session has changed since the page was loaded. Go back, reload it and try again.")
+STALE = (
+    "This form is too old",
+    "Your session has changed since the page was loaded. Go back, reload it and try again.",
+)
 Handler = Callable[[Any], Any]
 
 
@@ -51,7 +54,9 @@ def _as_page(earlier: Handler) -> Handler:
             return answer
         if is_fragment_request():
             return Response(status=status)
-        title, advice = STALE if isinstance(error, CSRFError) else WORDS.get(status, WORDS[500 if status > 499 else 400])
+        title, advice = (
+            STALE if isinstance(error, CSRFError) else WORDS.get(status, WORDS[500 if status > 499 else 400])
+        )
         page = Response(render_template("error.html", status=status, title=title, advice=advice), status)
         if isinstance(error, MethodNotAllowed):
             page.allow.update(error.valid_methods or ())

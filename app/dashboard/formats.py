@@ -92,7 +92,7 @@ def size(number: int) -> str:
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """"3 min ago", "in 2 h", "just now"; static/time.js says the same."""
+    """ "3 min ago", "in 2 h", "just now"; static/time.js says the same."""
     seconds = (at - now).total_seconds()
     if abs(seconds) < 5:
         return "just now" if seconds <= 0 else "in a moment"
@@ -108,7 +108,7 @@ def _one_unit(seconds: float) -> str:
 
 
 def countdown(at: datetime, now: datetime) -> str:
-    """"in 4 min 05 s" down to "now"; static/time.js says the same."""
+    """ "in 4 min 05 s" down to "now"; static/time.js says the same."""
     seconds = round((at - now).total_seconds())
     return f"in {duration(float(seconds))}" if seconds > 0 else "now"
 

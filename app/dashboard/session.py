@@ -128,9 +128,7 @@ def _sign_in_page(form: SignInForm, status: int) -> ResponseReturnValue:
     return render_template("session/sign_in.html", form=form, has_users=has_users), status
 
 
-def _refused(
-    form: SignInForm, message: str, status: int, headers: dict[str, str] | None = None
-) -> ResponseReturnValue:
+def _refused(form: SignInForm, message: str, status: int, headers: dict[str, str] | None = None) -> ResponseReturnValue:
     form.password.data = ""
     page = render_template("session/sign_in.html", form=form, has_users=True, refusal=message)
     return page, status, headers or {}
