@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select, text, update
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, RowMapping, select, text, update
 
 from app.models import Client
 from app.signing import new_secret
@@ -11,7 +13,13 @@ INSERT = text("""
     INSERT INTO clients (name, rate_limit_per_minute, signing_secret) VALUES (:name, :rate_limit, :secret)
     ON CONFLICT (name) DO NOTHING RETURNING id
 """)
+ROTATE = text("""
+    UPDATE clients SET previous_signing_secret = CASE WHEN :hours > 0 THEN signing_secret END, signing_secret = :secret,
+      previous_secret_expires_at = CASE WHEN :hours > 0 THEN punctual_now() + make_interval(hours => :hours) END
+    WHERE id = :id RETURNING signing_secret
+""")
 MAX_NAME_LENGTH = 128
+MAX_GRACE_HOURS = 168
 MAX_RATE_LIMIT = 10_000_000
 
 
@@ -60,3 +68,26 @@ def _checked_name(name: str) -> str:
 def _check_rate_limit(rate_limit: int) -> None:
     if not 1 <= rate_limit <= MAX_RATE_LIMIT:
         raise ClientInvalid(f"The rate limit is {rate_limit}: it takes 1 to {MAX_RATE_LIMIT:,} requests a minute.")
+
+
+def list_clients(conn: Connection) -> Sequence[RowMapping]:
+    """Every client by name, with its quota and until when its previous signing secret is valid; never the secrets."""
+    columns = (
+        Client.id,
+        Client.name,
+        Client.rate_limit_per_minute,
+        Client.created_at,
+        Client.previous_secret_expires_at,
+    )
+    return conn.execute(select(*columns).order_by(Client.name)).mappings().all()
+
+
+def rotate_secret(conn: Connection, client_id: int, grace_hours: int) -> str | None:
+    """A new signing secret; the one before it signs beside it for `grace_hours` (0 to 168). None: there is no such client.
+
+    Raises ClientInvalid for another number of hours.
+    """
+    if not 0 <= grace_hours <= MAX_GRACE_HOURS:
+        raise ClientInvalid(f"The old secret can stay valid for 0 to {MAX_GRACE_HOURS} hours.")
+    row = conn.execute(ROTATE, {"id": client_id, "secret": new_secret(), "hours": grace_hours}).one_or_none()
+    return None if row is None else str(row.signing_secret)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
-from app.database import autocommit
+from app.database import autocommit, transaction
 from app.models import ROLES
 from app.passwords import check_password, hash_password, is_outdated, is_password
 
@@ -38,6 +38,9 @@ DISABLE = text(f"""
     UPDATE users SET disabled_at = punctual_now(), session_epoch = session_epoch + 1
     WHERE lower(name) = lower(:name) AND disabled_at IS NULL RETURNING {COLUMNS}
 """)
+SET_ROLE = text(f"UPDATE users SET role = :role WHERE id = :id RETURNING {COLUMNS}")
+# One at a time, so that two admins cannot each take away the other's role as the last but one.
+LOCK_ADMINS = text("SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL ORDER BY id FOR UPDATE")
 END_SESSIONS = text("UPDATE users SET session_epoch = session_epoch + 1 WHERE id = :id")
 ENABLE = text(f"""
     UPDATE users SET disabled_at = NULL WHERE lower(name) = lower(:name) AND disabled_at IS NOT NULL RETURNING {COLUMNS}
@@ -120,6 +123,29 @@ def enable_user(engine: Engine, name: str) -> Person | None:
     """Lets a disabled user sign in again. None: no user of that name was disabled."""
     with autocommit(engine) as conn:
         return _person(conn.execute(ENABLE, {"name": name}).one_or_none())
+
+
+def set_role(engine: Engine, user_id: int, role: str) -> Person | None:
+    """Gives a user another role. None: there is no such user. Raises UserInvalid, also for the last admin's."""
+    if role not in ROLES:
+        raise UserInvalid(f"The role is {role!r}: it takes one of {', '.join(ROLES)}.")
+    with transaction(engine) as conn:
+        _keep_an_admin(conn, user_id, role == "admin")
+        return _person(conn.execute(SET_ROLE, {"id": user_id, "role": role}).one_or_none())
+
+
+def disable_by_id(engine: Engine, user_id: int) -> Person | None:
+    """As `disable_user`, for a page: raises UserInvalid for the last admin, who would lock everybody out."""
+    with transaction(engine) as conn:
+        _keep_an_admin(conn, user_id, False)
+        person = _find(conn, user_id)
+        return _person(conn.execute(DISABLE, {"name": person.name}).one_or_none()) if person else None
+
+
+def _keep_an_admin(conn: Connection, user_id: int, stays_admin: bool) -> None:
+    admins = [row.id for row in conn.execute(LOCK_ADMINS)]
+    if admins == [user_id] and not stays_admin:
+        raise UserInvalid("This is the only admin: make another one first.")
 
 
 def find_user(engine: Engine, user_id: int) -> Person | None:

@@ -4,6 +4,12 @@
 import { showTimes } from "./time.js";
 
 const HIDDEN_FACTOR = 10;
+// What the browser or a script of ours has set, and the server does not know of.
+const KEPT = [
+  ["details, dialog", ["open"]],
+  ["input, textarea, select", ["value", "checked"]],
+  ["[data-copy]", ["hidden"]],
+];
 const due = new WeakMap();
 const mark = document.getElementById("live");
 let paused = false;
@@ -61,7 +67,7 @@ function merge(old, fresh) {
 }
 
 function mergeAttributes(old, fresh) {
-  const kept = old.matches("details, dialog") ? ["open"] : old.matches("input, textarea, select") ? ["value", "checked"] : [];
+  const kept = KEPT.filter(([selector]) => old.matches(selector)).flatMap(([, names]) => names);
   for (const { name, value } of [...fresh.attributes]) {
     if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
@@ -71,7 +77,7 @@ function mergeAttributes(old, fresh) {
 }
 
 function keyOf(node) {
-  return node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset?.key || "" : "";
+  return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("id") || node.getAttribute("data-key") || "" : "";
 }
 
 function alike(old, fresh) {

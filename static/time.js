@@ -12,9 +12,9 @@ function now() {
 
 export function tellZone() {
   const kept = document.cookie.split("; ").find((part) => part.startsWith("punctual_tz="));
-  if (!ZONE || kept === `punctual_tz=${encodeURIComponent(ZONE)}`) return;
+  if (!ZONE || kept === `punctual_tz=${ZONE}`) return;
   const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `punctual_tz=${encodeURIComponent(ZONE)}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  document.cookie = `punctual_tz=${ZONE}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
   for (const element of document.querySelectorAll("[data-zone]")) element.textContent = ZONE;
 }
 
@@ -32,7 +32,7 @@ function span(seconds, parts) {
 
 function inWords(form, at) {
   const seconds = (at - now()) / 1000;
-  if (form === "countdown") return seconds > 0 ? span(seconds, 2) : "now";
+  if (form === "countdown") return seconds > 0 ? `in ${span(seconds, 2)}` : "now";
   if (form === "relative") {
     if (Math.abs(seconds) < 1) return "now";
     return seconds > 0 ? `in ${span(seconds, 1)}` : `${span(-seconds, 1)} ago`;

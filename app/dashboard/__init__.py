@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from flask import Flask
 
-from app.dashboard import assets, context, cookies, dead_letters, errors, headers, jobs, live, overview, session
+from app.dashboard import (
+    assets,
+    audit,
+    clients,
+    context,
+    cookies,
+    dead_letters,
+    errors,
+    executions,
+    headers,
+    jobs,
+    live,
+    overview,
+    processes,
+    session,
+    users,
+)
 from app.dashboard.blueprint import bp
 from app.extensions import bootstrap, login_manager
 
 # Each page's own blueprint; its sidebar entry is in app.dashboard.nav, its templates in templates/<page>/.
-for _page in (session, overview, jobs, dead_letters, live):
+for _page in (session, overview, jobs, dead_letters, executions, processes, clients, users, audit, live):
     bp.register_blueprint(_page.bp)
 
 

@@ -102,7 +102,11 @@ class Execution(Base):
     """One attempt, written once when it ended (or was found lost). `number` counts over the job's whole life."""
 
     __tablename__ = "executions"
-    __table_args__ = (CheckConstraint(f"status IN {EXECUTION_STATUSES}", name="status"),)
+    __table_args__ = (
+        CheckConstraint(f"status IN {EXECUTION_STATUSES}", name="status"),
+        # the page of attempts, newest first
+        Index("ix_executions_finished", "finished_at", "job_id"),
+    )
 
     job_id: Mapped[UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     queue_generation: Mapped[int] = mapped_column(Integer, primary_key=True)
