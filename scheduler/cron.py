@@ -17,7 +17,7 @@ from app.stores import Stores
 
 logger = structlog.get_logger(__name__)
 
-INTERVAL_SECONDS = 0.2
+INTERVAL_SECONDS = 0.05
 MOST = 500
 # How long an entry that the database refuses is left alone.
 REFUSED_SECONDS = 5.0
