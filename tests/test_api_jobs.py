@@ -239,3 +239,18 @@ def test_many_bad_fields_are_told_at_once_but_not_without_end(api: ApiCalls) -> 
 
     assert len(told["details"]) == 20
     assert len(json.dumps(told)) < 5000
+
+
+def test_cancelling_and_retrying_are_on_record_with_the_key_and_refusals_are_not(
+    api: ApiCalls, db_conn: Connection, api_key: str
+) -> None:
+    cancelled, dead = api.submit().get_json()["id"], api.submit().get_json()["id"]
+    kill(db_conn, dead)
+    assert api.delete(f"/v1/jobs/{cancelled}").status_code == 204
+    assert api.delete(f"/v1/jobs/{cancelled}").status_code == 409
+    assert api.post(f"/v1/jobs/{dead}/retry").status_code == 200
+    rows = db_conn.execute(text("SELECT actor_kind, actor, action, target_id FROM audit_log ORDER BY id")).all()
+    assert [tuple(row) for row in rows] == [
+        ("api_key", api_key[:11], "job.cancel", cancelled),
+        ("api_key", api_key[:11], "job.retry", dead),
+    ]

@@ -9,7 +9,7 @@ from uuid import UUID
 from flask import Response, g
 from flask_openapi3.models.tag import Tag
 
-from app import jobs
+from app import audit, jobs
 from app.api.answers import answer, no_content, page
 from app.api.blueprint import bp, error_answers
 from app.api.callback import take
@@ -25,7 +25,9 @@ from app.api.schemas_jobs import (
     SubmittedJob,
 )
 from app.api.strict_json import Raw
+from app.auth import request_address
 from app.current import punctual
+from app.database import autocommit
 from app.errors import Conflict, NotFound, invalid
 from app.fingerprint import fingerprint
 from app.instants import format_instant, format_optional
@@ -122,6 +124,7 @@ def cancel_job(path: JobPath) -> Response:
     """
     changed = jobs.cancel(punctual(), g.client_id, path.job_id)
     _raise_unless_changed(changed, path.job_id, "only a pending or scheduled job can be cancelled")
+    _note("job.cancel", path.job_id)
     return no_content()
 
 
@@ -134,9 +137,17 @@ def retry_job(path: JobPath) -> Response:
     """
     changed = jobs.retry(punctual(), g.client_id, path.job_id)
     _raise_unless_changed(changed, path.job_id, "only a dead job can be retried")
+    _note("job.retry", path.job_id)
     job = _find(path.job_id)
     # A worker may have claimed it, or finished it, before we read it: the answer is about the change that was asked for.
     return answer(detail(replace(job, status=changed.status or job.status, attempts=0, finished_at=None)))
+
+
+def _note(action: str, job_id: UUID) -> None:
+    """Notes a change in the audit log. A submission is not noted: the job is its own record."""
+    with autocommit(punctual().engine) as conn:
+        key = str(g.api_key_prefix)
+        audit.record(conn, "api_key", key, g.client_id, action, "job", str(job_id), address=request_address())
 
 
 def _raise_unless_changed(changed: Changed, job_id: UUID, rule: str) -> None:
