@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, abort, render_template, request, url_for
 
 from app import cron_occurrences
-from app.cron_entries.listing import STATES, last_outcomes, search
+from app.cron_entries.listing import LAST_ID, STATES, last_outcomes, search
 from app.current import punctual
 from app.dashboard import choices, cron_actions, cron_edit, cron_words
 from app.dashboard.blueprint import is_fragment_request
@@ -21,6 +22,13 @@ PAGE = 50
 OCCURRENCES = 30
 
 
+@bp.url_value_preprocessor
+def refuse_what_no_entry_is_called(_endpoint: str | None, values: dict[str, Any] | None) -> None:
+    """Numbers that PostgreSQL cannot hold."""
+    if values is not None and values.get("entry_id", 0) > LAST_ID:
+        abort(404)
+
+
 @bp.get("/")
 @requires("viewer")
 def index() -> str:
@@ -29,14 +37,14 @@ def index() -> str:
     state = request.args.get("state") if request.args.get("state") in STATES else None
     client, before = _number("client"), _number("before")
     found = search(punctual().engine, q=q, state=state, client_id=client, below=before, most=PAGE + 1)
-    kept = {"q": q, "state": state, "client": client}
+    kept: dict[str, Any] = {"q": q, "state": state, "client": client}
     return render_template(
         "cron/_list.html" if is_fragment_request() else "cron/index.html",
         entries=found[:PAGE],
         kept=kept,
         is_filtered=any(kept.values()),
         clients=choices.clients(),
-        states=STATES,
+        state_choices=[(name, name) for name in STATES],
         words=cron_words,
         newest=url_for(INDEX, **kept) if before else None,
         older=url_for(INDEX, **kept, before=found[PAGE - 1].id) if len(found) > PAGE else None,
