@@ -51,8 +51,9 @@ class Stop:
         self.hurry = threading.Event()
         self._asked_at = 0.0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # nohup has the hang-up ignored, and it stays so.
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            # nohup has the hang-up ignored, and it stays so. An interrupt is always heard: a script's shell has it ignored
+            # for what it starts with `&`, and who sends it all the same means it.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
