@@ -30,12 +30,19 @@ ENTRIES = text("""
     ORDER BY e.id DESC LIMIT :most
 """)
 OUTCOMES = text(f"""
-    SELECT e.id, o.nominal_at, o.status, o.reason, o.count, o.job_id, j.status AS job_status
+    SELECT e.id, o.nominal_at, o.status, o.reason, o.count AS stands_for, o.job_id, j.status AS job_status
     FROM unnest(CAST(:ids AS bigint[])) AS e(id)
     CROSS JOIN LATERAL (
       SELECT * FROM cron_occurrences WHERE cron_entry_id = e.id ORDER BY nominal_at DESC LIMIT {STRIP}) o
     LEFT JOIN jobs j ON j.id = o.job_id
     ORDER BY e.id, o.nominal_at
+""")
+# A page of one entry's times, newest first.
+TIMES = text("""
+    SELECT o.nominal_at, o.due_at, o.status, o.reason, o.detail, o.through_at, o.count AS stands_for, o.job_id, j.status AS job_status
+    FROM cron_occurrences o LEFT JOIN jobs j ON j.id = o.job_id
+    WHERE o.cron_entry_id = :id AND (CAST(:before AS timestamptz) IS NULL OR o.nominal_at < :before)
+    ORDER BY o.nominal_at DESC LIMIT :most
 """)
 LAST_ID = 2**63 - 1
 
@@ -48,6 +55,21 @@ class Outcome:
     status: str
     reason: str | None
     count: int
+    job_id: UUID | None
+    job_status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """The same with all that is on record about it."""
+
+    nominal_at: datetime
+    due_at: datetime | None
+    status: str
+    reason: str | None
+    detail: str | None
+    through_at: datetime | None
+    stands_for: int
     job_id: UUID | None
     job_status: str | None
 
@@ -99,9 +121,16 @@ def last_outcomes(engine: Engine, entry_ids: Sequence[int]) -> dict[int, list[Ou
     with autocommit(engine) as conn:
         for row in conn.execute(OUTCOMES, {"ids": list(entry_ids)}):
             found[row.id].append(
-                Outcome(row.nominal_at, row.status, row.reason, row._mapping["count"], row.job_id, row.job_status)
+                Outcome(row.nominal_at, row.status, row.reason, row.stands_for, row.job_id, row.job_status)
             )
     return found
+
+
+def times(engine: Engine, entry_id: int, before: datetime | None, most: int) -> list[Time]:
+    """Up to `most` times of an entry, newest first; `before` begins below that one."""
+    with autocommit(engine) as conn:
+        rows = conn.execute(TIMES, {"id": entry_id, "before": before, "most": most}).mappings()
+        return [Time(**row) for row in rows]
 
 
 def _escaped(q: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, abort, render_template, request, url_for
 
-from app import cron_occurrences
+from app.cron_entries import listing
 from app.cron_entries.listing import LAST_ID, STATES, last_outcomes, search
 from app.current import punctual
 from app.dashboard import choices, cron_actions, cron_edit, cron_words
@@ -19,7 +19,7 @@ bp = Blueprint("cron", __name__, url_prefix="/cron")
 INDEX = "dashboard.cron.index"
 SHOW = "dashboard.cron.show"
 PAGE = 50
-OCCURRENCES = 30
+OCCURRENCES = 25
 
 
 @bp.url_value_preprocessor
@@ -58,7 +58,7 @@ def show(entry_id: int) -> str:
     entry = cron_edit.find(entry_id)
     engine = punctual().engine
     before = _instant("before")
-    found = cron_occurrences.list_occurrences(engine, entry_id, OCCURRENCES + 1, before=before)
+    found = listing.times(engine, entry_id, before, OCCURRENCES + 1)
     older = format_instant(found[OCCURRENCES - 1].nominal_at) if len(found) > OCCURRENCES else None
     return render_template(
         "cron/_live.html" if is_fragment_request() else "cron/show.html",

@@ -67,7 +67,8 @@ def schedule(expression: str) -> str:
         return expression
 
 
-def reason(name: str | None, overlap: str | None = None) -> str:
+def reason(name: str | None) -> str:
+    """Why a time was skipped."""
     return REASONS.get(name or "", name or "")
 
 
@@ -116,7 +117,8 @@ def _words(outcome: Outcome) -> str:
 
 
 def in_zone(instant: datetime, name: str) -> str:
-    """Tue 1 Dec 2026, 11:00:05 +01:00"""
+    """Tue 1 Dec 2026, 11:00 +01:00; with seconds where there are some, as in offsets of long ago."""
     local = instant.astimezone(zone(name))
     offset = f"{local:%z}"
-    return f"{local:%a} {formats.full(local, zone(name))} {offset[:3]}:{offset[3:5]}"
+    shown = formats.full(local, zone(name)).removesuffix(":00")
+    return f"{local:%a} {shown} {offset[:3]}:{offset[3:5]}"
