@@ -27,6 +27,7 @@ from app.embedded_home import POINTER
 from app.extensions import db
 from app.redis_client import make_redis
 from tests.processes import Processes
+from tests.shifted_time import early_in_a_minute
 
 # Rows that the migrations put there stay.
 KEPT_TABLES = ("alembic_version", "leader")
@@ -138,6 +139,13 @@ def db_conn(engine: Engine) -> Iterator[Connection]:
 def redis_client(app: Flask, stores: EmbeddedStores) -> Iterator[redis.Redis]:
     with make_redis(stores.redis_url, 5.0) as client:
         yield client
+
+
+@pytest.fixture
+def minute_begins(db_conn: Connection) -> Iterator[None]:
+    """For tests that count minutes: PostgreSQL's time is 5 s past one."""
+    with early_in_a_minute(db_conn):
+        yield
 
 
 @pytest.fixture

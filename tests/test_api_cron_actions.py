@@ -15,6 +15,8 @@ from tests.api_calls import ApiCalls, error
 from tests.conftest import make_api_key
 from tests.test_api_cron_policies import created, move_back, occurrences, read
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 
 @pytest.fixture
 def api(client: FlaskClient, api_key: str) -> ApiCalls:

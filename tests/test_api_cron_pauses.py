@@ -15,6 +15,8 @@ from tests.api_calls import ApiCalls, error
 from tests.shifted_time import shifted
 from tests.test_api_cron_policies import created, move_back, occurrences, read
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 
 @pytest.fixture
 def api(client: FlaskClient, api_key: str) -> ApiCalls:

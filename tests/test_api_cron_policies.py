@@ -13,6 +13,8 @@ from app.instants import format_instant, parse_instant
 from tests.api_calls import HOOK, ApiCalls, error
 from tests.conftest import make_api_key
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 HOUR = 3600
 
 

@@ -17,6 +17,8 @@ from app.stores import Stores
 from scheduler.cron import Cron
 from tests.factories import Scene, shifted
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 
 @pytest.fixture
 def scene(engine: Engine, redis_client: redis.Redis, db_conn: Connection) -> Scene:

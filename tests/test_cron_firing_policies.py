@@ -17,6 +17,8 @@ from app.metrics.collector import StoreCollector
 from scheduler.cron import INTERVAL_SECONDS, Cron
 from tests.factories import Scene, shifted, to_record
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 BY = By("user", "ada")
 
 

@@ -12,6 +12,8 @@ from scheduler.cron import Cron
 from tests.factories import Scene, shifted, to_record
 from tests.test_cron_firing_policies import BY, entry, finish, job_ids, occurrences, pass_at
 
+pytestmark = pytest.mark.usefixtures("minute_begins")
+
 
 @pytest.fixture
 def scene(engine: Engine, redis_client: redis.Redis, db_conn: Connection) -> Scene:

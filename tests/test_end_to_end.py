@@ -141,6 +141,7 @@ def test_a_cancelled_job_never_arrives(fleet: Api, receiver: DemoReceiver) -> No
     assert fleet.call("DELETE", f"/v1/jobs/{cancelled['id']}").status_code == 409
 
 
+@pytest.mark.usefixtures("minute_begins")
 def test_a_cron_entry_fires_once_a_minute_as_time_passes(
     fleet: Api, receiver: DemoReceiver, db_conn: Connection
 ) -> None:
