@@ -24,11 +24,13 @@ from tests.processes import ROOT, descendants, free_port, is_alive
 
 NOT_OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_CALLBACK_CIDRS", "PUNCTUAL_ENV", "CI")
 
+IGNORING_SIGINT = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+
 
 class Up:
-    """One `flask up`, its output and its ports."""
+    """One `flask up`, its output and its ports; in the background of a script, it is started with the interrupt ignored."""
 
-    def __init__(self, data_dir: Path, **overrides: str) -> None:
+    def __init__(self, data_dir: Path, is_in_background: bool = False, **overrides: str) -> None:
         self.data_dir = data_dir
         self.port, self.receiver_port = free_port(), free_port()
         ports = {"PORT": str(self.port), "RECEIVER_PORT": str(self.receiver_port)}
@@ -37,7 +39,7 @@ class Up:
             environment.pop(name, None)
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flask", "--app", "wsgi", "up"],
+            [*(IGNORING_SIGINT if is_in_background else ()), sys.executable, "-m", "flask", "--app", "wsgi", "up"],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -195,5 +197,16 @@ def test_ctrl_c_during_the_start_stops_what_was_started(up: Up, deep_dir: Path) 
     everything = descendants(up.process.pid)
     up.process.send_signal(signal.SIGINT)
     assert up.ends() == 0
+    assert not [pid for pid in everything if is_alive(pid)]
+    assert "Traceback" not in up.output
+
+
+def test_ctrl_c_is_heard_by_one_that_a_script_put_into_the_background(deep_dir: Path) -> None:
+    """A shell without job control starts `command &` with the interrupt ignored."""
+    with Up(deep_dir, is_in_background=True) as up:
+        up.says("Started in")
+        everything = descendants(up.process.pid)
+        up.process.send_signal(signal.SIGINT)
+        assert up.ends() == 0
     assert not [pid for pid in everything if is_alive(pid)]
     assert "Traceback" not in up.output
