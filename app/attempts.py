@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from app.callback import DEFAULT_TIMEOUT_SECONDS, JSON_TYPE, SUCCESS_STATUSES, Headers, Statuses
+from app.retry import DEFAULT_POLICY, RetryPolicy
+
 USER_AGENT_PRODUCT = "punctual"
 MAX_STORED_BODY_BYTES = 16 * 1024
 MAX_READ_BODY_BYTES = 64 * 1024
@@ -13,7 +16,10 @@ MAX_READ_BODY_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One attempt of one job that this worker holds the lease of."""
+    """One attempt of one job that this worker holds the lease of.
+
+    The policy's give_up_after_seconds counts from `first_due_at`. `is_followed`: somebody is told how the job ends.
+    """
 
     job_id: UUID
     client_id: int
@@ -26,13 +32,15 @@ class Claim:
     number: int
     due_at: datetime
     claimed_at: datetime
-    scheduled_for: datetime
+    first_due_at: datetime
     signing_secrets: tuple[str, ...]
     method: str = "POST"
-    content_type: str | None = "application/json"
-    headers: tuple[tuple[str, str], ...] = ()
-    timeout_seconds: float = 10.0
-    success_statuses: tuple[tuple[int, int], ...] = ((200, 299),)
+    content_type: str | None = JSON_TYPE
+    headers: Headers = ()
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    success_statuses: Statuses = SUCCESS_STATUSES
+    policy: RetryPolicy = DEFAULT_POLICY
+    is_followed: bool = False
 
     @property
     def fence(self) -> tuple[UUID, int, int]:

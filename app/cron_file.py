@@ -9,15 +9,16 @@ from typing import Any
 
 import yaml
 
+from app.api.callback import job_template
 from app.api.reading import KEPT, validated
 from app.api.schemas_cron import CronJobCreation
 from app.api.strict_json import NotStrictJson
 from app.api.strict_json import parse as parse_json
-from app.callback_url import CallbackUrlRefused, parse
+from app.callback_url import CallbackUrlRefused, Target, parse
 from app.config import Network
-from app.cron_entries import Definition, Template, read_schedule
+from app.cron_entries import Definition, read_schedule
 from app.cron_entries.definition import check_bounds
-from app.errors import InvalidRequest
+from app.errors import InvalidRequest, invalid
 
 QUOTE_HINT = (
     'Put cron expressions in quotes: a bare * means something else in YAML, as in cron_expression: "*/5 * * * *".'
@@ -82,17 +83,14 @@ def _checked(body: CronJobCreation, allowed: tuple[Network, ...]) -> Definition:
         raise ValueError("name is required: it is what tells the cron jobs of a file apart.")
     read_schedule(body.cron_expression, body.timezone)
     check_bounds(body.starts_at, body.ends_at)
-    try:
-        target = parse(body.job_template.callback_url, allowed)
-    except CallbackUrlRefused as error:
-        raise ValueError(f"job_template.callback_url: {error}") from None
-    template = Template(
-        job_type=body.job_template.type,
-        payload=body.job_template.payload.text,
-        callback_url=target.url,
-        callback_host=target.key,
-        max_attempts=body.job_template.max_attempts,
-    )
+
+    def locate(url: str, field: str) -> Target:
+        try:
+            return parse(url, allowed)
+        except CallbackUrlRefused as error:
+            raise invalid(field, str(error)) from None
+
+    template = job_template(body.job_template, locate)
     given = body.model_dump(exclude={"cron_expression", "job_template"})
     return Definition(expression=body.cron_expression, template=template, **given)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from app.attempts import Answer, Claim
-from app.retry import DEFAULT_POLICY, RetryAt, next_attempt
+from app.retry import RetryAt, next_attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ def decide(claim: Claim, answer: Answer, now: datetime, rand: float) -> Ending:
     if answer.error_class is None:
         return Ending(claim, answer, "done")
     follows = next_attempt(
-        DEFAULT_POLICY,
+        claim.policy,
         claim.attempt,
         claim.max_attempts,
         status_code=answer.status_code,
         error_class=answer.error_class,
         headers=answer.response_headers,
-        first_due_at=claim.scheduled_for,
+        first_due_at=claim.first_due_at,
         now=now,
         rand=rand,
     )

@@ -38,7 +38,7 @@ def make_claim(url: str, **changes: Any) -> Claim:
         "number": 1,
         "due_at": NOW,
         "claimed_at": NOW,
-        "scheduled_for": NOW,
+        "first_due_at": NOW,
         "signing_secrets": SECRETS,
         "timeout_seconds": 5.0,
     }

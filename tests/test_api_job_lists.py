@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from tests.api_calls import ApiCalls, error
 
 FIELDS = {
-    "id", "type", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
+    "id", "type", "method", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
     "last_status_code", "cron_job_id", "idempotency_key", "queue_generation", "created_at", "updated_at", "started_at",
     "finished_at",
 }  # fmt: skip

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 # What the contract allows and the API refuses all the same: rules that JSON Schema cannot say. (field, message)
 UNSAYABLE = [
     # Which hosts may be called is decided by networks, names and a look-up.
-    (r"(job_template\.)?callback_url", r"The URL.*"),
+    (r"(job_template\.)?(callback|on_success|on_failure)_url", r"The URL.*"),
+    # Names of headers are tokens (the library drops propertyNames), the same in any case, and some are set by others.
+    (r"(job_template\.)?headers", r"must name each header once.*|must leave out .*|must have names of letters.*"),
+    (r"(job_template\.)?success_statuses", r"must be ranges that begin with the smaller status"),
     # A cron expression has a grammar and must name a time that comes; zones are those of the locked tzdata.
     (r"cron_expression", r".*"),
     (r"timezone", r"Unknown time zone.*|.*time zone.*"),

@@ -19,13 +19,14 @@ CONTRACT = (
     "app.api.callback",
     "app.api.reading",
     "app.api.schemas",
+    "app.api.schemas_callback",
     "app.api.schemas_cron",
     "app.api.schemas_jobs",
     "app.api.strict_json",
 )
 PURE = (
-    "app.attempts", "app.callback_url", "app.cron", "app.instants", "app.jobs.requests", "app.jobs.stats", "app.occurrences",
-    "app.outcomes", "app.redis_keys", "app.retry", "app.signing", "app.special_networks",
+    "app.attempts", "app.callback", "app.callback_url", "app.cron", "app.instants", "app.jobs.requests", "app.jobs.stats", "app.occurrences",
+    "app.outcomes", "app.redis_keys", "app.retry", "app.retry_policy", "app.signing", "app.special_networks",
 )  # fmt: skip
 STORES = ("flask", "psycopg", "redis", "requests", "sqlalchemy", "pycurl")
 # What speaks to the stream and the set; `stream.py` is the only one who does.

@@ -13,9 +13,10 @@ from flask import Flask
 from sqlalchemy import Connection, Engine
 
 from app.dashboard import job_request
-from app.dashboard.attempt_times import phases, planned_attempts
+from app.dashboard.attempt_times import phases
 from app.dashboard.json_text import pretty
 from app.jobs import queries
+from app.jobs.planned import planned_attempts
 from tests.factories import Scene
 from tests.pages import Person
 from tests.programs import requires_program

@@ -49,7 +49,7 @@ def test_a_retry_waits_from_when_it_is_recorded(scene: Scene) -> None:
     assert (row["status"], row["attempts"], row["finished_at"]) == ("scheduled", 1, None)
     assert recorded.now is not None
     assert row["run_at"] == recorded.run_at == recorded.now + timedelta(seconds=7.5)
-    assert row["scheduled_for"] == claimed.scheduled_for
+    assert row["scheduled_for"] == claimed.due_at
     assert (row["last_error"], row["last_error_class"]) == ("The receiver answered 500.", "http_status")
     assert scene.executions(claimed.job_id)[0]["status"] == "failed"
 

@@ -1,14 +1,76 @@
-"""Whether a callback_url may be taken: its text, and every address its host has at the moment."""
+"""From what a request says of a call to what is stored: whether its addresses may be called, and its one spelling."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from app import callback_url
 from app.api.lookup import Lookups
+from app.api.schemas_callback import CallbackFields
+from app.api.schemas_cron import JobTemplate
+from app.api.schemas_jobs import JobSubmission
+from app.callback import BODYLESS, TEXT_TYPE, headers_text, statuses_text
 from app.callback_url import CallbackUrlRefused, Target
+from app.cron_entries.definition import Template
 from app.current import settings
 from app.errors import invalid
+from app.fingerprint import fingerprint
+from app.jobs.requests import JobRequest
+from app.retry_policy import text_of
+
+# Where a callback goes, by its URL and the field that holds it. Raises InvalidRequest that names the field.
+Locate = Callable[[str, str], Target]
 
 lookups = Lookups()
+
+
+def job_request(given: JobSubmission, client_id: int, idempotency_key: str | None) -> JobRequest:
+    """The job that is asked for. Raises InvalidRequest."""
+    values = _callback(given, take)
+    mark = None
+    if idempotency_key is not None:
+        payload = None if given.payload is None else given.payload.value
+        rest = [values[name] for name in sorted(values.keys() - {"payload"})]
+        mark = fingerprint(given.type, given.payload is None, payload, given.body, *rest)
+    return JobRequest(
+        client_id=client_id,
+        type=given.type,
+        run_at=given.run_at,
+        delay_seconds=given.delay_seconds,
+        idempotency_key=idempotency_key,
+        request_fingerprint=mark,
+        **values,
+    )
+
+
+def job_template(given: JobTemplate, locate: Locate | None = None) -> Template:
+    """The template that is asked for. Raises InvalidRequest."""
+    return Template(job_type=given.type, **_callback(given, locate or take, "job_template."))
+
+
+def _callback(given: CallbackFields, locate: Locate, prefix: str = "") -> dict[str, Any]:
+    """The columns of app.callback.Callback."""
+    if given.payload is None and given.body is None and given.method not in BODYLESS:
+        raise invalid(f"{prefix}payload", f"is required, or a body: only {' and '.join(BODYLESS)} do without.")
+    target = locate(given.callback_url, f"{prefix}callback_url")
+    values: dict[str, Any] = {
+        "payload": given.body if given.payload is None else given.payload.text,
+        "callback_url": target.url,
+        "callback_host": target.key,
+        "method": given.method,
+        "headers": headers_text(given.headers.items()),
+        "content_type": None if given.body is None else given.content_type or TEXT_TYPE,
+        "timeout_seconds": given.timeout_seconds,
+        "success_statuses": None if given.success_statuses is None else statuses_text(given.success_statuses),
+        "max_attempts": given.max_attempts,
+        "retry": text_of(given.retry.policy()),
+    }
+    for name in ("on_success", "on_failure"):
+        url = getattr(given, f"{name}_url")
+        told = None if url is None else locate(url, f"{prefix}{name}_url")
+        values |= {f"{name}_url": told and told.url, f"{name}_host": told and told.key}
+    return values
 
 
 def take(url: str, field: str = "callback_url") -> Target:

@@ -8,7 +8,7 @@ from flask_openapi3.models.tag import Tag
 from app import cron_entries
 from app.api.answers import answer, no_content, page
 from app.api.blueprint import bp, error_answers
-from app.api.callback import take
+from app.api.callback import job_template
 from app.api.cron_shapes import shown
 from app.api.reading import reads
 from app.api.schemas import CronJobPath
@@ -19,11 +19,10 @@ from app.api.schemas_cron import (
     CronJobNamePath,
     CronJobsQuery,
     CronPreview,
-    JobTemplate,
 )
 from app.api.schemas_cron_answers import CreatedCronJob, CronJob, CronJobList, CronTimes
 from app.auth import request_address
-from app.cron_entries import Change, Definition, Template
+from app.cron_entries import Change, Definition
 from app.cron_entries.definition import composed
 from app.current import punctual
 from app.errors import invalid
@@ -95,7 +94,7 @@ def change_cron_job(path: CronJobPath, body: CronJobChange) -> Response:
     if body.cron_expression is not None:
         wanted["expression"] = body.cron_expression
     if body.job_template is not None:
-        wanted["template"] = _template(body.job_template)
+        wanted["template"] = job_template(body.job_template)
     cron_entries.change(punctual().engine, g.client_id, path.cron_job_id, wanted, by_key())
     return no_content()
 
@@ -123,18 +122,7 @@ def _definition(body: CronJobDefinition, name: str | None) -> Definition:
     # The schedule is looked at first: it costs nothing, and the template's host may have to be looked up.
     cron_entries.read_schedule(body.cron_expression, body.timezone)
     given = body.model_dump(exclude={"cron_expression", "job_template", "name"})
-    return Definition(name=name, expression=body.cron_expression, template=_template(body.job_template), **given)
-
-
-def _template(given: JobTemplate) -> Template:
-    target = take(given.callback_url, "job_template.callback_url")
-    return Template(
-        job_type=given.type,
-        payload=given.payload.text,
-        callback_url=target.url,
-        callback_host=target.key,
-        max_attempts=given.max_attempts,
-    )
+    return Definition(name=name, expression=body.cron_expression, template=job_template(body.job_template), **given)
 
 
 def _address(entry_id: int) -> str:

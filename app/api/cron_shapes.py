@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from app.api.strict_json import Raw
+from app.api.callback_shapes import template
+from app.callback import DEFAULT_METHOD
 from app.cron_entries import Entry
 from app.cron_occurrences import Stored
 from app.instants import format_instant, format_optional
@@ -23,9 +24,10 @@ def shown(entry: Entry) -> dict[str, Any]:
         "timezone": entry.timezone,
         "job_template": {
             "type": entry.job_type,
-            "payload": Raw(entry.payload, None),
             "callback_url": entry.callback_url,
+            **({} if entry.method == DEFAULT_METHOD else {"method": entry.method}),
             "max_attempts": entry.max_attempts,
+            **template(entry),
         },
         "overlap": entry.overlap,
         "catch_up": entry.catch_up,

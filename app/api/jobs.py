@@ -12,7 +12,8 @@ from flask_openapi3.models.tag import Tag
 from app import audit, jobs
 from app.api.answers import answer, no_content, page
 from app.api.blueprint import bp, error_answers
-from app.api.callback import take
+from app.api.callback import job_request
+from app.api.callback_shapes import callback
 from app.api.reading import reads
 from app.api.schemas import JobPath
 from app.api.schemas_jobs import (
@@ -24,16 +25,15 @@ from app.api.schemas_jobs import (
     JobSubmission,
     SubmittedJob,
 )
-from app.api.strict_json import Raw
 from app.auth import request_address
 from app.current import punctual
 from app.database import autocommit
 from app.errors import Conflict, NotFound, invalid
-from app.fingerprint import fingerprint
 from app.instants import format_instant, format_optional
 from app.jobs import queries
-from app.jobs.queries import ExecutionRow, JobFilter, JobRow
-from app.jobs.requests import Changed, JobRequest
+from app.jobs.planned import planned_attempts
+from app.jobs.queries import ExecutionRow, JobDetail, JobFilter, JobRow
+from app.jobs.requests import Changed
 from app.metrics import count_submitted
 
 KEY_CONFLICT = "IDEMPOTENCY_KEY_CONFLICT"
@@ -45,10 +45,10 @@ TAG = Tag(name="Jobs", description="One callback to deliver, once.")
 def create_job(header: IdempotencyHeader, body: JobSubmission) -> Response:
     """Submit a job
 
-    With an idempotency key a repeated request gets 200 and the first one's job; the same key with another type, payload,
-    max_attempts or callback_url is a 409. The payload counts by its value, run_at and delay_seconds do not.
+    With an idempotency key a repeated request gets 200 and the first one's job; the same key with anything else in the request
+    is a 409. The payload counts by its value, run_at and delay_seconds do not.
     """
-    submitted = jobs.submit(punctual(), _request(body, _key(header, body)))
+    submitted = jobs.submit(punctual(), job_request(body, g.client_id, _key(header, body)))
     if submitted.outcome == "conflict":
         raise Conflict(
             "The idempotency key was used for another request. Use a new key, or send the request as it was.",
@@ -67,23 +67,6 @@ def _key(header: IdempotencyHeader, body: JobSubmission) -> str | None:
             "idempotency_key", "it differs from the Idempotency-Key header: send one of them, or the same in both."
         )
     return header.key or body.idempotency_key
-
-
-def _request(body: JobSubmission, key: str | None) -> JobRequest:
-    target = take(body.callback_url)
-    mark = None if key is None else fingerprint(body.type, body.payload.value, body.max_attempts, target.url)
-    return JobRequest(
-        client_id=g.client_id,
-        type=body.type,
-        payload=body.payload.text,
-        callback_url=target.url,
-        callback_host=target.key,
-        max_attempts=body.max_attempts,
-        run_at=body.run_at,
-        delay_seconds=body.delay_seconds,
-        idempotency_key=key,
-        request_fingerprint=mark,
-    )
 
 
 @bp.get("/jobs", tags=[TAG], responses={"200": JobList})
@@ -157,7 +140,7 @@ def _raise_unless_changed(changed: Changed, job_id: UUID, rule: str) -> None:
         raise Conflict(f"The job is {changed.status}: {rule}.")
 
 
-def _find(job_id: UUID) -> JobRow:
+def _find(job_id: UUID) -> JobDetail:
     job = queries.get_job(punctual().engine, g.client_id, job_id)
     if job is None:
         raise _not_found(job_id)
@@ -173,6 +156,7 @@ def summary(job: JobRow) -> dict[str, Any]:
     return {
         "id": str(job.id),
         "type": job.type,
+        "method": job.method,
         "callback_url": job.callback_url,
         "status": job.status,
         "run_at": format_instant(job.run_at),
@@ -191,9 +175,14 @@ def summary(job: JobRow) -> dict[str, Any]:
     }
 
 
-def detail(job: JobRow) -> dict[str, Any]:
-    """A job with its payload, as it was sent."""
-    return {**summary(job), "payload": Raw(job.payload or "null", None)}
+def detail(job: JobDetail) -> dict[str, Any]:
+    """A job whole, its payload as it was sent."""
+    return {
+        **summary(job),
+        **callback(job),
+        "follows_job_id": None if job.follows_job_id is None else str(job.follows_job_id),
+        "planned_attempts": [format_instant(planned.at) for planned in planned_attempts(job)],
+    }
 
 
 def execution(row: ExecutionRow) -> dict[str, Any]:

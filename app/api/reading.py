@@ -11,6 +11,7 @@ from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from app.api.schemas import ANY_BUT_NUL
 from app.api.strict_json import NotStrictJson, Path, parse
 from app.current import settings
 from app.errors import InvalidRequest, TooLarge, UnsupportedMediaType
@@ -136,7 +137,8 @@ def _row(error: ErrorDetails) -> tuple[str, str]:
         message = error["msg"].removeprefix("Value error, ")
         message = re.sub(r"^(Input|String|Value) should ", "must ", message)
         if error["type"] == "string_pattern_mismatch":
-            message = "must not hold control characters or line separators"
+            is_long = error.get("ctx", {}).get("pattern") == ANY_BUT_NUL
+            message = "must not hold NUL" if is_long else "must not hold control characters or line separators"
     return field, message
 
 

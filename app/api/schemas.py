@@ -30,11 +30,12 @@ DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 MAX_BIGINT: Final = 2**63 - 1
 MAX_ATTEMPTS = 100
-DEFAULT_ATTEMPTS = 5
 ID_EXAMPLE = "019ad0c2-7c4e-7a3b-9d51-0a4f3c2b1e60"
 
 # No control characters, no line separators: what is given here ends up in headers, log lines and pages.
 PLAIN_TEXT = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"
+# PostgreSQL cannot hold a NUL; line ends are fine.
+ANY_BUT_NUL = r"^[^\u0000]*$"
 UUID_TEXT = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _NUMBER_TEXT = re.compile(r"-?[0-9]+", re.ASCII)
 

@@ -18,24 +18,21 @@ from pydantic import (
 )
 
 from app.api.schemas import (
-    DEFAULT_ATTEMPTS,
+    ANY_BUT_NUL,
     DEFAULT_LIMIT,
     MAX_LIMIT,
     PLAIN_TEXT,
-    CallbackUrl,
     EntryId,
     InstantIn,
-    JobType,
     Limit,
-    MaxAttempts,
     Offset,
     Omittable,
-    Payload,
     QueryModel,
     RequestModel,
     absent,
     whole,
 )
+from app.api.schemas_callback import NEEDS_BODY, ONE_BODY, CallbackFields
 from app.cron_entries.definition import MAX_DESCRIPTION, MAX_NAME
 from app.models.cron import (
     CATCH_UP_POLICIES,
@@ -77,11 +74,10 @@ EntryName = Annotated[
     AfterValidator(_composed),
     Field(description="Names one entry of this client."),
 ]
-# No NUL, which PostgreSQL cannot hold; line ends are fine.
-Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION, pattern=r"^[^\u0000]*$")]
+Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION, pattern=ANY_BUT_NUL)]
 Reason = Annotated[
     str,
-    StringConstraints(max_length=MAX_DESCRIPTION, pattern=r"^[^\u0000]*$"),
+    StringConstraints(max_length=MAX_DESCRIPTION, pattern=ANY_BUT_NUL),
     Field(description="Why, for whoever looks at it later."),
 ]
 Overlap = Annotated[
@@ -126,13 +122,10 @@ StartsAt = Annotated[InstantIn, Field(description="No time before this one is pl
 EndsAt = Annotated[InstantIn, Field(description="No time after this one is planned.")]
 
 
-class JobTemplate(RequestModel):
-    """What each job of the entry is made from."""
+class JobTemplate(CallbackFields):
+    """What each job of the entry is made from. One of payload and body is needed, but for GET and DELETE."""
 
-    type: JobType
-    payload: Payload
-    callback_url: CallbackUrl
-    max_attempts: MaxAttempts = DEFAULT_ATTEMPTS
+    model_config = ConfigDict(json_schema_extra={"allOf": [*ONE_BODY, NEEDS_BODY]})
 
 
 class CronJobDefinition(RequestModel):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, RootModel
 
-from app.api.schemas import AnswerModel, AnyJson, IdOut, InstantOut
+from app.api.schemas import AnswerModel, AnyJson, IdOut, InstantOut, Omittable, absent
 from app.api.schemas_cron import CatchUp, Overlap
+from app.api.schemas_jobs import RetryAnswer
 from app.models.cron import OCCURRENCE_STATUSES, SKIP_REASONS
 
 
@@ -14,10 +15,21 @@ class CreatedCronJob(AnswerModel):
 
 
 class JobTemplateAnswer(AnswerModel):
+    """As it would be asked for: what is left out has its default."""
+
     type: str
-    payload: AnyJson
     callback_url: str
     max_attempts: int
+    method: Omittable[str] = Field(default_factory=absent)
+    headers: Omittable[dict[str, str]] = Field(default_factory=absent)
+    payload: AnyJson = Field(default_factory=absent)
+    body: Omittable[str] = Field(default_factory=absent)
+    content_type: Omittable[str] = Field(default_factory=absent)
+    timeout_seconds: Omittable[float] = Field(default_factory=absent)
+    success_statuses: Omittable[list[int | str]] = Field(default_factory=absent)
+    retry: Omittable[RetryAnswer] = Field(default_factory=absent)
+    on_success_url: Omittable[str] = Field(default_factory=absent)
+    on_failure_url: Omittable[str] = Field(default_factory=absent)
 
 
 class CronJob(AnswerModel):

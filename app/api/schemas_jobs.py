@@ -7,52 +7,43 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
 from app.api.schemas import (
-    DEFAULT_ATTEMPTS,
     DEFAULT_LIMIT,
     AnswerModel,
     AnyJson,
-    CallbackUrl,
     IdempotencyKey,
     IdIn,
     IdOut,
     InstantIn,
     InstantOut,
-    JobType,
     Limit,
-    MaxAttempts,
     Offset,
     Omittable,
-    Payload,
     QueryModel,
-    RequestModel,
     Status,
     StatusIn,
     absent,
 )
+from app.api.schemas_callback import NEEDS_BODY, ONE_BODY, CallbackFields
 
 MAX_DELAY_SECONDS = 365 * 86_400
 
 DelaySeconds = Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)]
 
 
-class JobSubmission(RequestModel):
+class JobSubmission(CallbackFields):
     """A job to deliver: now, at `run_at`, or `delay_seconds` from now."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "not": {"required": ["run_at", "delay_seconds"]},
+            "allOf": [{"not": {"required": ["run_at", "delay_seconds"]}}, *ONE_BODY, NEEDS_BODY],
             "example": {"type": "email.send", "payload": {"to": "ada"}, "callback_url": "https://example.com/hook"},
         }
     )
 
-    type: JobType = Field(description="What kind of job it is, for the receiver and for people.")
-    payload: Payload
-    callback_url: CallbackUrl = Field(description="Where it is delivered: a public http or https address.")
     run_at: Omittable[InstantIn] = Field(default_factory=absent)
     delay_seconds: Omittable[DelaySeconds] = Field(
         default_factory=absent, description="Counted from when the job is accepted; a year at most."
     )
-    max_attempts: MaxAttempts = DEFAULT_ATTEMPTS
     idempotency_key: Omittable[IdempotencyKey] = Field(
         default_factory=absent, description="The same key never makes a second job."
     )
@@ -95,6 +86,7 @@ class JobSummary(AnswerModel):
 
     id: IdOut
     type: str
+    method: str
     callback_url: str
     status: Status
     run_at: InstantOut = Field(description="The next attempt: moves with each retry.")
@@ -112,8 +104,39 @@ class JobSummary(AnswerModel):
     finished_at: InstantOut | None
 
 
-class Job(JobSummary):
+class RetryAnswer(AnswerModel):
+    """The policy, with the fields that mean something for its backoff."""
+
+    backoff: str
+    jitter: str
+    base_seconds: float = Field(default=1.0)
+    factor: float = Field(default=2.0)
+    max_seconds: float = Field(default=900.0)
+    delays: list[float] = Field(default_factory=list)
+    give_up_after_seconds: float | None = None
+
+
+class CallbackAnswer(AnswerModel):
+    """The call, as it was asked for. `payload` and `body` are null where there is none of the kind."""
+
+    headers: dict[str, str]
     payload: AnyJson
+    body: str | None
+    content_type: str | None = Field(description="As it is sent; null when there is neither payload nor body.")
+    timeout_seconds: float
+    success_statuses: list[int | str]
+    retry: RetryAnswer
+    on_success_url: str | None
+    on_failure_url: str | None
+
+
+class Job(JobSummary, CallbackAnswer):
+    """A job whole."""
+
+    follows_job_id: IdOut | None = Field(description="The job whose end this one tells.")
+    planned_attempts: list[InstantOut] = Field(
+        description="When the next attempts come if each fails at once, before jitter; at most 20."
+    )
 
 
 class JobList(RootModel[list[JobSummary]]):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, select
 
+from app.callback import COLUMNS, headers_of
 from app.cron_entries.changes import change_entry, insert_entry, remove_entry
 from app.cron_entries.definition import Definition, as_change, composed
 from app.cron_entries.reading import Entry, lock_named
@@ -23,9 +24,8 @@ FIELDS = {
     "expression": "cron_expression",
     "timezone": "timezone",
     "job_type": "job_template.type",
-    "payload": "job_template.payload",
-    "callback_url": "job_template.callback_url",
-    "max_attempts": "job_template.max_attempts",
+    # The hosts beside the URLs say nothing new.
+    **{column: f"job_template.{column}" for column in COLUMNS if not column.endswith("_host")},
     "overlap": "overlap",
     "catch_up": "catch_up",
     "catch_up_window_seconds": "catch_up_window_seconds",
@@ -87,7 +87,10 @@ def _apply_one(conn: Connection, client_id: int, definition: Definition, by: By)
 
 def _values(column: str, before: Entry, after: Entry) -> tuple[str, str]:
     if column == "payload":
-        return f"{len(before.payload):,} characters", f"{len(after.payload):,} others"
+        return f"{len(before.payload or ''):,} characters", f"{len(after.payload or ''):,} others"
+    if column == "headers":
+        # Their values may be secrets.
+        return ", ".join(name for name, _ in headers_of(before.headers)), "others"
     return _told(getattr(before, column)), _told(getattr(after, column))
 
 

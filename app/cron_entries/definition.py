@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypedDict
 
+from app.callback import Callback
 from app.errors import InvalidRequest, invalid
 from app.models.cron import (
     CATCH_UP_POLICIES,
@@ -27,14 +28,10 @@ _UNSTORABLE = re.compile(r"[\u0000\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    """What each job of an entry is made from. `payload` is the very text from the request."""
+class Template(Callback):
+    """What each job of an entry is made from."""
 
     job_type: str
-    payload: str
-    callback_url: str
-    callback_host: str
-    max_attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,7 @@ def columns(change: Change) -> dict[str, Any]:
     """The columns a change sets, without `enabled`, which is more than a column. Raises InvalidRequest."""
     values: dict[str, Any] = {name: value for name, value in change.items() if name not in ("template", "enabled")}
     if "template" in change:
-        values |= {name: getattr(change["template"], name) for name in Template.__slots__}
+        values |= {field.name: getattr(change["template"], field.name) for field in fields(Template)}
     if values.get("name") is not None:
         values["name"] = composed(values["name"])
     check(values)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Engine, Select, select
 
+from app.callback import Callback
 from app.database import autocommit
 from app.errors import NotFound
 from app.models import CronEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Callback):
     """A cron entry as stored. `next_run_at` is of no account while it is disabled."""
 
     id: int
@@ -26,10 +27,6 @@ class Entry:
     expression: str
     timezone: str
     job_type: str
-    payload: str
-    callback_url: str
-    callback_host: str
-    max_attempts: int
     overlap: str
     catch_up: str
     catch_up_window_seconds: int
@@ -54,7 +51,7 @@ class Entry:
         return timedelta(milliseconds=self.offset_ms)
 
 
-_COLUMNS = [getattr(CronEntry, name) for name in Entry.__slots__]
+_COLUMNS = [getattr(CronEntry, field.name) for field in fields(Entry)]
 
 
 def get(engine: Engine, client_id: int | None, entry_id: int) -> Entry:

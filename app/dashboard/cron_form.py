@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 from flask_wtf import FlaskForm
 from wtforms import RadioField, SelectChoice, SelectField, StringField, TextAreaField
 
-from app.api.callback import take
+from app.api.callback import job_template
 from app.api.reading import validated
-from app.api.schemas import DEFAULT_ATTEMPTS
 from app.api.schemas_cron import CronJobDefinition
 from app.api.strict_json import NotStrictJson, parse
+from app.callback import DEFAULT_ATTEMPTS
 from app.cron import CronError
 from app.cron.zones import load_zone
-from app.cron_entries import Definition, Entry, Template, read_schedule
+from app.cron_entries import Definition, Entry, read_schedule
 from app.cron_entries.definition import check_bounds
 from app.dashboard.cron_words import CATCH_UP, OVERLAP
 from app.errors import InvalidRequest
@@ -158,16 +158,9 @@ def _definition(values: dict[str, Any]) -> Definition:
         body = validated(CronJobDefinition, values)
         read_schedule(body.cron_expression, body.timezone)
         check_bounds(body.starts_at, body.ends_at)
-        target = take(body.job_template.callback_url, "job_template.callback_url")
+        template = job_template(body.job_template)
     except InvalidRequest as error:
         raise FormRefused(told(error)) from None
-    template = Template(
-        job_type=body.job_template.type,
-        payload=body.job_template.payload.text,
-        callback_url=target.url,
-        callback_host=target.key,
-        max_attempts=body.job_template.max_attempts,
-    )
     given = body.model_dump(exclude={"cron_expression", "job_template"})
     return Definition(expression=body.cron_expression, template=template, **given)
 
@@ -189,7 +182,7 @@ def _lines(text: str) -> str:
 
 def _payload(text: str, before: Entry | None) -> Any:
     text = _lines(text)
-    if before is not None and text == _lines(before.payload):
+    if before is not None and before.payload is not None and text == _lines(before.payload):
         text = before.payload
     try:
         # By itself first, so that line and column are the ones in the field; then as a member, as programs send it.

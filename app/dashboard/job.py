@@ -11,12 +11,13 @@ from flask.typing import ResponseReturnValue
 
 from app.current import punctual
 from app.dashboard import job_request
-from app.dashboard.attempt_times import last_wait, phases, planned_attempts
+from app.dashboard.attempt_times import last_wait, phases
 from app.dashboard.blueprint import is_fragment_request
 from app.dashboard.json_text import pretty
 from app.dashboard.roles import requires
 from app.jobs import bulk, queries, timeline
-from app.jobs.queries import ExecutionRow, JobRow
+from app.jobs.planned import planned_attempts
+from app.jobs.queries import ExecutionRow, JobDetail
 from app.jobs.timeline import MOST_ATTEMPTS, Attempt, JobFacts
 
 # A page stays readable, and is asked for again every few seconds: larger payloads are shown in part, and downloaded whole.
@@ -27,7 +28,7 @@ MOST_PAYLOAD_SHOWN = 64 * 1024
 class Shown:
     """What templates/jobs/show.html shows of a job. `selected` is the attempt that is laid out with its answer."""
 
-    job: JobRow
+    job: JobDetail
     facts: JobFacts
     attempts: Sequence[Attempt]
     selected: ExecutionRow | None

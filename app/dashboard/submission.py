@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from app.api.callback import take
+from app.api.callback import job_request
 from app.api.reading import validated
-from app.api.schemas import DEFAULT_ATTEMPTS, MAX_ATTEMPTS
+from app.api.schemas import MAX_ATTEMPTS
 from app.api.schemas_jobs import JobSubmission
 from app.api.strict_json import NotStrictJson, parse
+from app.callback import DEFAULT_ATTEMPTS
 from app.cron import TIMEZONE_NAMES
 from app.current import settings
 from app.errors import InvalidRequest
-from app.fingerprint import fingerprint
 from app.instants import format_instant
 from app.jobs.requests import JobRequest
 
@@ -54,7 +54,11 @@ def read(fields: dict[str, str], client_id: int) -> JobRequest:
             errors[name] = str(error)
     if errors:
         raise FormRefused(errors)
-    return _request(_validated(values), client_id)
+    try:
+        body = _validated(values)
+        return job_request(body, client_id, body.idempotency_key)
+    except InvalidRequest as error:
+        raise FormRefused(_told(error)) from None
 
 
 def _payload(fields: dict[str, str]) -> dict[str, Any]:
@@ -110,13 +114,15 @@ _READERS = {"payload": _payload, "when": _time, "max_attempts": _max_attempts, "
 
 def _validated(values: dict[str, Any]) -> JobSubmission:
     _check_size(values)
-    try:
-        return validated(JobSubmission, values)
-    except InvalidRequest as error:
-        told: dict[str, str] = {}
-        for row in error.details or ():
-            told.setdefault(_FIELDS.get(row["field"], row["field"]), _sentence(row["message"]))
-        raise FormRefused(told) from None
+    return validated(JobSubmission, values)
+
+
+def _told(error: InvalidRequest) -> dict[str, str]:
+    """What was refused, by the form's fields, as sentences."""
+    told: dict[str, str] = {}
+    for row in error.details or ():
+        told.setdefault(_FIELDS.get(row["field"], row["field"]), _sentence(row["message"]))
+    return told
 
 
 def _check_size(values: dict[str, Any]) -> None:
@@ -129,24 +135,3 @@ def _check_size(values: dict[str, Any]) -> None:
 def _sentence(message: str) -> str:
     words = f"It {message}" if message.startswith(("must ", "is ", "has ", "lies ", "names ")) else message
     return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
-
-
-def _request(body: JobSubmission, client_id: int) -> JobRequest:
-    try:
-        target = take(body.callback_url)
-    except InvalidRequest as error:
-        raise FormRefused({"callback_url": (error.details or [{"message": error.message}])[0]["message"]}) from None
-    key = body.idempotency_key
-    mark = None if key is None else fingerprint(body.type, body.payload.value, body.max_attempts, target.url)
-    return JobRequest(
-        client_id=client_id,
-        type=body.type,
-        payload=body.payload.text,
-        callback_url=target.url,
-        callback_host=target.key,
-        max_attempts=body.max_attempts,
-        run_at=body.run_at,
-        delay_seconds=body.delay_seconds,
-        idempotency_key=key,
-        request_fingerprint=mark,
-    )

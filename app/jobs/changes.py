@@ -20,7 +20,7 @@ CANCEL = text("""
 """)
 RETRY = text("""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    UPDATE jobs SET status = 'scheduled', run_at = now, attempts = 0, attempts_before = attempts_before + attempts,
+    UPDATE jobs SET status = 'scheduled', run_at = now, first_due_at = now, attempts = 0, attempts_before = attempts_before + attempts,
                     queue_generation = queue_generation + 1, finished_at = NULL, cancel_requested_at = NULL, updated_at = now
     FROM clock
     WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status = 'dead'

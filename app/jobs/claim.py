@@ -13,7 +13,9 @@ from sqlalchemy import Connection, Row, RowMapping, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempts import Claim
+from app.callback import JSON_TYPE, headers_of, statuses_of
 from app.database import is_about_a_row
+from app.retry_policy import policy_of
 from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
@@ -26,7 +28,9 @@ MAX_BATCH_BYTES = 8 << 20
 # Without the payload: who only judges an attempt has no use for it.
 CLAIM_COLUMNS = """
     j.id, j.client_id, j.type, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
-    j.attempts_before + j.attempts AS number, j.run_at, j.scheduled_for, c.signing_secret,
+    j.attempts_before + j.attempts AS number, j.run_at, j.first_due_at, j.method, j.headers, j.content_type,
+    j.timeout_seconds, j.success_statuses, j.retry, (j.on_success_url IS NOT NULL OR j.on_failure_url IS NOT NULL) AS is_followed,
+    c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
 CLAIM = text(f"""
@@ -182,8 +186,15 @@ def to_claim(row: RowMapping) -> Claim:
         number=row["number"],
         due_at=row["run_at"],
         claimed_at=row["now"],
-        scheduled_for=row["scheduled_for"],
+        first_due_at=row["first_due_at"],
         signing_secrets=tuple(secret for secret in secrets if secret),
+        method=row["method"],
+        content_type=row["content_type"] or JSON_TYPE,
+        headers=headers_of(row["headers"]),
+        timeout_seconds=row["timeout_seconds"],
+        success_statuses=statuses_of(row["success_statuses"]),
+        policy=policy_of(row["retry"]),
+        is_followed=row["is_followed"],
     )
 
 

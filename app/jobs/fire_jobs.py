@@ -9,14 +9,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from app.callback import COLUMNS
 from app.stream import Due, Ticket
 
-INSERT = text("""
+INSERT = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, scheduled_for,
-                      max_attempts, cron_entry_id, created_at, updated_at)
-    SELECT u.id, e.client_id, e.job_type, e.payload, octet_length(e.payload), e.callback_url, e.callback_host, 'pending',
-           coalesce(u.run_at, clock.now), coalesce(u.scheduled_for, clock.now), e.max_attempts, e.id, clock.now, clock.now
+    INSERT INTO jobs (id, client_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for, first_due_at,
+                      cron_entry_id, created_at, updated_at)
+    SELECT u.id, e.client_id, e.job_type, {", ".join(f"e.{name}" for name in COLUMNS)}, coalesce(octet_length(e.payload), 0), 'pending',
+           coalesce(u.run_at, clock.now), coalesce(u.scheduled_for, clock.now), clock.now, e.id, clock.now, clock.now
     FROM unnest(CAST(:ids AS uuid[]), CAST(:entries AS bigint[]), CAST(:run_at AS timestamptz[]), CAST(:scheduled_for AS timestamptz[]))
       AS u(id, entry, run_at, scheduled_for)
     JOIN cron_entries e ON e.id = u.entry CROSS JOIN clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,11 +18,12 @@ DEAD = "dead"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job as stored. `payload` is None in lists, which never select it."""
+    """A job as lists show it."""
 
     id: UUID
     client_id: int
     type: str
+    method: str
     callback_url: str
     status: str
     run_at: datetime
@@ -40,7 +41,22 @@ class JobRow:
     updated_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail(JobRow):
+    """A job whole. The texts are as app.callback stores them."""
+
+    payload: str | None
+    content_type: str | None
+    headers: str
+    timeout_seconds: float
+    success_statuses: str | None
+    retry: str | None
+    on_success_url: str | None
+    on_failure_url: str | None
+    follows_job_id: UUID | None
+    first_due_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +88,19 @@ class JobFilter:
     status: str | None = None
 
 
-_SUMMARY = [getattr(Job, name) for name in JobRow.__slots__ if name != "payload"]
+_SUMMARY = [getattr(Job, field.name) for field in fields(JobRow)]
+_DETAIL = [getattr(Job, field.name) for field in fields(JobDetail)]
 _EXECUTION = [getattr(Execution, name) for name in ExecutionRow.__slots__]
 
 
-def get_job(engine: Engine, client_id: int | None, job_id: UUID) -> JobRow | None:
-    """The job with its payload; None when there is none, or it is another client's."""
-    query = select(*_SUMMARY, Job.payload).where(Job.id == job_id)
+def get_job(engine: Engine, client_id: int | None, job_id: UUID) -> JobDetail | None:
+    """The job; None when there is none, or it is another client's."""
+    query = select(*_DETAIL).where(Job.id == job_id)
     if client_id is not None:
         query = query.where(Job.client_id == client_id)
     with autocommit(engine) as conn:
         row = conn.execute(query).mappings().one_or_none()
-    return None if row is None else JobRow(**row)
+    return None if row is None else JobDetail(**row)
 
 
 def list_jobs(

@@ -7,22 +7,19 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from app.callback import Callback
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
-    """A job to be. `payload` is the very text from the request; neither `run_at` nor `delay_seconds` means now."""
+class JobRequest(Callback):
+    """A job to be. Neither `run_at` nor `delay_seconds` means now."""
 
     client_id: int
     type: str
-    payload: str
-    callback_url: str
-    callback_host: str
-    max_attempts: int = 5
     run_at: datetime | None = None
     delay_seconds: float | None = None
     idempotency_key: str | None = None
     request_fingerprint: bytes | None = None
-    cron_entry_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

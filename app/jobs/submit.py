@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, Engine, text
 
+from app.callback import COLUMNS, values_of
 from app.clock import boottime
 from app.database import autocommit, is_connection_lost
 from app.ids import uuid7
@@ -19,17 +20,17 @@ from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
 
-INSERT = text("""
+INSERT = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
     asked AS (
       SELECT now, coalesce(CAST(:run_at AS timestamptz), now + make_interval(secs => coalesce(:delay_seconds, 0))) AS run_at
       FROM clock
     )
-    INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at,
-                      scheduled_for, max_attempts, idempotency_key, request_fingerprint, cron_entry_id, created_at, updated_at)
-    SELECT :id, :client_id, :type, :payload, :payload_bytes, :callback_url, :callback_host,
-           CASE WHEN run_at <= now THEN 'pending' ELSE 'scheduled' END, run_at,
-           run_at, :max_attempts, :idempotency_key, :request_fingerprint, :cron_entry_id, now, now
+    INSERT INTO jobs (id, client_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for, first_due_at,
+                      idempotency_key, request_fingerprint, created_at, updated_at)
+    SELECT :id, :client_id, :type, {", ".join(f":{name}" for name in COLUMNS)}, :payload_bytes,
+           CASE WHEN run_at <= now THEN 'pending' ELSE 'scheduled' END, run_at, run_at, greatest(run_at, now),
+           :idempotency_key, :request_fingerprint, now, now
     FROM asked
     ON CONFLICT DO NOTHING
     RETURNING id, status, run_at, created_at
@@ -48,16 +49,12 @@ def parameters(request: JobRequest, job_id: UUID) -> dict[str, Any]:
         "id": job_id,
         "client_id": request.client_id,
         "type": request.type,
-        "payload": request.payload,
-        "payload_bytes": len(request.payload.encode()),
-        "callback_url": request.callback_url,
-        "callback_host": request.callback_host,
+        **values_of(request),
+        "payload_bytes": request.payload_bytes,
         "run_at": request.run_at,
         "delay_seconds": request.delay_seconds,
-        "max_attempts": request.max_attempts,
         "idempotency_key": request.idempotency_key,
         "request_fingerprint": request.request_fingerprint,
-        "cron_entry_id": request.cron_entry_id,
     }
 
 

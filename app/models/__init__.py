@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.models.cron import CronEntry, CronOccurrence, CronTotal
 from app.models.declarative import Base
-from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job
+from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job, JobRevision
 from app.models.operations import AuditEntry, Leader, MinuteStat, Process
 from app.models.tenants import ROLES, ApiKey, Client, User
 
@@ -22,6 +22,7 @@ __all__ = [
     "CronTotal",
     "Execution",
     "Job",
+    "JobRevision",
     "Leader",
     "MinuteStat",
     "Process",

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from app.models.callback import CallbackColumns, callback_checks
 from app.models.declarative import Base, Instant, db_now
 
 OVERLAP_POLICIES = ("allow", "skip", "buffer_one", "cancel_previous")
@@ -33,7 +34,7 @@ MAX_JITTER_SECONDS = 24 * 3600
 DUE_AT = "(next_run_at AT TIME ZONE 'UTC' + offset_ms * interval '1 millisecond') AT TIME ZONE 'UTC'"
 
 
-class CronEntry(Base):
+class CronEntry(CallbackColumns, Base):
     """A schedule and the job it makes.
 
     `next_run_at` is the next nominal time, null when there is none; `due_at` is when it fires: `offset_ms` later, a fixed share
@@ -53,6 +54,7 @@ class CronEntry(Base):
         CheckConstraint("starts_at < ends_at", name="starts_before_ends"),
         CheckConstraint("NOT (enabled AND (paused_at IS NOT NULL OR disabled_reason IS NOT NULL))", name="enabled"),
         CheckConstraint("max_attempts BETWEEN 1 AND 100", name="max_attempts"),
+        *callback_checks(),
         Index(
             "uq_cron_entries_client_name",
             "client_id",
@@ -70,10 +72,6 @@ class CronEntry(Base):
     expression: Mapped[str] = mapped_column(String(255))
     timezone: Mapped[str] = mapped_column(String(64))
     job_type: Mapped[str] = mapped_column(String(128))
-    payload: Mapped[str] = mapped_column(Text)
-    callback_url: Mapped[str] = mapped_column(String(2048))
-    callback_host: Mapped[str] = mapped_column(String(300))
-    max_attempts: Mapped[int] = mapped_column(Integer)
     overlap: Mapped[str] = mapped_column(String(16), server_default="skip")
     catch_up: Mapped[str] = mapped_column(String(8), server_default="one")
     catch_up_window_seconds: Mapped[int] = mapped_column(Integer, server_default="3600")

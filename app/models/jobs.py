@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from app.models.callback import CallbackColumns, callback_checks
 from app.models.declarative import Base, Instant, db_now
 
 STATUSES = ("pending", "scheduled", "running", "done", "dead", "cancelled")
@@ -28,8 +29,12 @@ FINISHED = ("done", "dead", "cancelled")
 EXECUTION_STATUSES = ("succeeded", "failed", "timed_out", "blocked", "lost")
 
 
-class Job(Base):
-    """One callback to deliver, once. Only app.jobs writes `status`."""
+class Job(CallbackColumns, Base):
+    """One callback to deliver, once. Only app.jobs writes `status`.
+
+    `scheduled_for` is as asked, `first_due_at` when its present budget of attempts began to count. `follows_job_id` is the job
+    whose end this one tells.
+    """
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -41,6 +46,7 @@ class Job(Base):
             name="lease",
         ),
         CheckConstraint("status <> 'running' OR attempts > 0", name="running_attempt"),
+        *callback_checks(),
         # submit: one job a key and client
         Index(
             "uq_jobs_client_idempotency_key",
@@ -61,6 +67,8 @@ class Job(Base):
         Index("ix_jobs_finished", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
         # cron: whether the last job of an entry still runs; an entry's jobs
         Index("ix_jobs_cron_entry", "cron_entry_id", "id", postgresql_where=text("cron_entry_id IS NOT NULL")),
+        # a job's page: the jobs that told how it ended
+        Index("ix_jobs_follows", "follows_job_id", postgresql_where=text("follows_job_id IS NOT NULL")),
         # search: newest first by type, by callback host, by error class
         Index("ix_jobs_type", "type", "id"),
         Index("ix_jobs_callback_host", "callback_host", "id"),
@@ -72,20 +80,18 @@ class Job(Base):
     id: Mapped[UUID] = mapped_column(primary_key=True)
     client_id: Mapped[int] = mapped_column(ForeignKey("clients.id"))
     type: Mapped[str] = mapped_column(String(128))
-    payload: Mapped[str] = mapped_column(Text)
     payload_bytes: Mapped[int] = mapped_column(Integer)
-    callback_url: Mapped[str] = mapped_column(String(2048))
-    callback_host: Mapped[str] = mapped_column(String(300))
     status: Mapped[str] = mapped_column(String(16))
     run_at: Mapped[Instant]
     scheduled_for: Mapped[Instant]
+    first_due_at: Mapped[Instant] = mapped_column(server_default=db_now())
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
     attempts_before: Mapped[int] = mapped_column(Integer, server_default="0")
-    max_attempts: Mapped[int] = mapped_column(Integer)
     queue_generation: Mapped[int] = mapped_column(Integer, server_default="0")
     idempotency_key: Mapped[str | None] = mapped_column(String(255))
     request_fingerprint: Mapped[bytes | None] = mapped_column(LargeBinary)
     cron_entry_id: Mapped[int | None] = mapped_column(ForeignKey("cron_entries.id", ondelete="SET NULL"))
+    follows_job_id: Mapped[UUID | None]
     lease_expires_at: Mapped[Instant | None]
     worker: Mapped[UUID | None]
     cancel_requested_at: Mapped[Instant | None]
@@ -96,6 +102,22 @@ class Job(Base):
     updated_at: Mapped[Instant] = mapped_column(server_default=db_now())
     started_at: Mapped[Instant | None]
     finished_at: Mapped[Instant | None]
+
+
+class JobRevision(Base):
+    """What a job was before it was edited, where attempts had been made: those up to `through_generation` sent this."""
+
+    __tablename__ = "job_revisions"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    through_generation: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    payload: Mapped[str | None] = mapped_column(Text)
+    callback_url: Mapped[str] = mapped_column(String(2048))
+    method: Mapped[str] = mapped_column(String(8))
+    headers: Mapped[str] = mapped_column(Text)
+    content_type: Mapped[str | None] = mapped_column(String(255))
+    max_attempts: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[Instant] = mapped_column(server_default=db_now())
 
 
 class Execution(Base):
