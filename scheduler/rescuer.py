@@ -17,7 +17,6 @@ from app.jobs.rescue import NIL, LostClaim, lost_claims
 from app.outcomes import decide
 from app.processes import SILENCE_SECONDS, alive_workers, mark_lost
 from app.stores import Stores
-from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
 
@@ -72,14 +71,12 @@ class Rescuer:
 
     def _follow_up(self, recorded: Sequence[Recorded]) -> int:
         applied = [item for item in recorded if item.outcome == "applied"]
-        retries = []
         for item in applied:
             claim = item.ending.claim
             logger.warning("attempt_lost", job_id=str(claim.job_id), execution=claim.number, status=item.status)
-            if item.status == "scheduled" and item.run_at is not None:
-                retries.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), item.run_at))
-        if retries and applied[0].now is not None:
-            jobs.enqueue(self._stores, retries, applied[0].now)
+        due = [job for item in applied for job in item.due]
+        if due and applied[0].now is not None:
+            jobs.enqueue(self._stores, due, applied[0].now)
         return len(applied)
 
     def clear_stream(self) -> None:

@@ -22,7 +22,6 @@ from app.jobs import Recorded, ToRecord, enqueue
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
 from app.stores import Stores
-from app.stream import Due, Ticket
 from worker.hands import Hands
 
 logger = structlog.get_logger(__name__)
@@ -118,7 +117,7 @@ class Recorder(threading.Thread):
             self._unsent.extendleft(reversed(unsent))
 
     def _record(self, answers: Sequence[tuple[Claim, Answer]]) -> None:
-        """Stores a batch, then adds retries to Redis. A crash between the two: loader or rescuer brings them in."""
+        """Stores a batch, then adds retries, and the jobs that tell how others ended, to Redis. A crash between the two: loader or rescuer brings them in."""
         if not answers:
             return
         now = self._clock.now()
@@ -137,7 +136,6 @@ class Recorder(threading.Thread):
             self._closing.wait(LOCKED_PAUSE_SECONDS)
 
     def _follow_up(self, recorded: Sequence[Recorded]) -> None:
-        retries = []
         for item in recorded:
             claim = item.ending.claim
             if item.outcome == "late":
@@ -152,10 +150,9 @@ class Recorder(threading.Thread):
                     status_code=item.ending.answer.status_code,
                     status=item.status,
                 )
-                if item.status == "scheduled" and item.run_at is not None:
-                    retries.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), item.run_at))
-        if retries and recorded[0].now is not None:
-            enqueue(self._stores, retries, recorded[0].now)
+        due = [job for item in recorded for job in item.due]
+        if due and recorded[0].now is not None:
+            enqueue(self._stores, due, recorded[0].now)
 
     def _hand_back(self, claims: Sequence[Claim]) -> None:
         """Gives unsent claims back, each under the identity that claimed it, and adds them to Redis, due now."""

@@ -15,6 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.attempts import Claim
 from app.callback import JSON_TYPE, headers_of, statuses_of
 from app.database import is_about_a_row
+from app.ids import uuid7
+from app.jobs import follow_ups
 from app.retry_policy import policy_of
 from app.stream import Due, Ticket
 
@@ -76,10 +78,22 @@ EXTEND = text(f"""
                    AND lease_expires_at < (SELECT punctual_now()) + make_interval(secs => {EXTEND_WITHIN_SECONDS})
                  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
 """)
-BURY_UNCLAIMABLE = text("""
-    UPDATE jobs SET status = 'dead', finished_at = punctual_now(), updated_at = punctual_now(),
-                    last_error = :error, last_error_class = 'unclaimable'
-    WHERE id = :id AND status IN ('pending', 'scheduled') AND queue_generation = :generation AND attempts = :attempts
+_FOLLOWED = follow_ups.cte(
+    status_code="j.last_status_code",
+    error="c.last_error",
+    excerpt="NULL",
+    source="CROSS JOIN (SELECT CAST(:follow_id AS uuid) AS follow_id) made",
+)
+BURY_UNCLAIMABLE = text(f"""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
+    changed AS (
+      UPDATE jobs SET status = 'dead', finished_at = clock.now, updated_at = clock.now,
+                      last_error = :error, last_error_class = 'unclaimable'
+      FROM clock
+      WHERE id = :id AND status IN ('pending', 'scheduled') AND queue_generation = :generation AND attempts = :attempts
+      RETURNING id, client_id, status, attempts, last_error
+    ), {_FOLLOWED}
+    SELECT count(*) FROM changed
 """)
 
 
@@ -150,6 +164,7 @@ def _bury_unclaimable(conn: Connection, ticket: Ticket, error: SQLAlchemyError) 
             BURY_UNCLAIMABLE,
             {
                 "id": ticket.job_id,
+                "follow_id": uuid7(),
                 "generation": ticket.queue_generation,
                 "attempts": ticket.attempts,
                 "error": f"The job could not be claimed: {reason}",

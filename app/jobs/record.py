@@ -15,8 +15,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempts import Answer
 from app.database import is_about_a_row
+from app.ids import uuid7
+from app.jobs import follow_ups
 from app.jobs.stats import added, bucket, counted
 from app.outcomes import Ending
+from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
 
@@ -44,10 +47,11 @@ COLUMNS = {
     "delay_seconds": "float8",
     "lag_bucket": "int",
     "time_bucket": "int",
+    "follow_id": "uuid",
 }
 _ARRAYS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in COLUMNS.items())
 
-RECORD = text(f"""
+_RECORD = f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
     r AS MATERIALIZED (SELECT * FROM unnest({_ARRAYS}) AS u({", ".join(COLUMNS)})),
     fenced AS MATERIALIZED (
@@ -99,17 +103,28 @@ RECORD = text(f"""
       ON CONFLICT (minute, client_id, outcome) DO UPDATE SET count = minute_stats.count + excluded.count,
         start_lag_buckets = {added("start_lag_buckets")}, callback_time_buckets = {added("callback_time_buckets")}
     )
+"""
+_ANSWER = """
     SELECT r.id, c.status, c.run_at, c.queue_generation, c.attempts, clock.now,
-           (f.id IS NOT NULL AND c.id IS NULL) AS locked
+           (f.id IS NOT NULL AND c.id IS NULL) AS locked, {follow_up} AS follow_up
     FROM r CROSS JOIN clock LEFT JOIN changed c ON c.id = r.id LEFT JOIN fenced f ON f.id = r.id
-""")
+"""
+RECORD = text(_RECORD + _ANSWER.format(follow_up="NULL"))
+# For a batch in which somebody is told how a job ended.
+_FOLLOWED = follow_ups.cte(
+    status_code="r.status_code", error="r.job_error", excerpt="r.body", source="JOIN r ON r.id = c.id"
+)
+RECORD_AND_FOLLOW = text(
+    f"{_RECORD}, {_FOLLOWED} {_ANSWER.format(follow_up='t.id')} LEFT JOIN followed t ON t.follows_job_id = r.id"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What became of one ending. `again`: its row was locked; record it in a later batch.
 
-    `late`: the job went on without this attempt, which is only on record (C10). `applied`: `status` and `run_at` hold.
+    `late`: the job went on without this attempt, which is only on record (C10). `applied`: `status` and `run_at` hold,
+    and `follow_up` is the job that tells how this one ended.
     `refused`: not even its bare end could be stored; the row stays `running`, and the rescuer finds it when its lease ends.
     """
 
@@ -118,6 +133,17 @@ class Recorded:
     status: str | None = None
     run_at: datetime | None = None
     now: datetime | None = None
+    follow_up: UUID | None = None
+
+    @property
+    def due(self) -> list[Due]:
+        """What is to be enqueued after the commit: the job's next attempt, and the job that tells how it ended."""
+        claim, found = self.ending.claim, []
+        if self.status == "scheduled" and self.run_at is not None:
+            found.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), self.run_at))
+        if self.follow_up is not None and self.now is not None:
+            found.append(Due(Ticket(str(self.follow_up), 0, 0), self.now))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +199,10 @@ def _record(conn: Connection, batch: Sequence[ToRecord]) -> list[Recorded]:
     parameters = {name: [row[name] for row in rows] for name in COLUMNS}
     endings = {item.ending.claim.job_id: item.ending for item in batch}
     recorded = []
-    for row in conn.execute(RECORD, parameters):
+    is_followed = any(item.ending.claim.is_followed for item in batch)
+    for row in conn.execute(RECORD_AND_FOLLOW if is_followed else RECORD, parameters):
         outcome: Literal["applied", "late", "again"] = "again" if row.locked else "applied" if row.status else "late"
-        recorded.append(Recorded(endings[row.id], outcome, row.status, row.run_at, row.now))
+        recorded.append(Recorded(endings[row.id], outcome, row.status, row.run_at, row.now, row.follow_up))
     return recorded
 
 
@@ -204,6 +231,7 @@ def _row(item: ToRecord) -> dict[str, Any]:
         "next_status": ending.next_status,
         "delay_seconds": ending.delay_seconds,
         "lag_bucket": bucket((answer.started_at - claim.due_at).total_seconds() * 1000),
+        "follow_id": uuid7() if claim.is_followed else None,
         "time_bucket": bucket((answer.finished_at - answer.started_at).total_seconds() * 1000),
     }
 

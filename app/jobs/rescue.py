@@ -9,6 +9,8 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from app.attempts import Claim
+from app.ids import uuid7
+from app.jobs import follow_ups
 from app.jobs.claim import CLAIM_COLUMNS, to_claim
 from app.stream import Due, Ticket
 
@@ -31,11 +33,20 @@ DUE_BY = text(f"""
     WHERE status IN ('pending', 'scheduled') AND run_at <= :by AND (run_at, id) > (:after_run_at, :after_id)
     ORDER BY run_at, id LIMIT :most
 """)
-BURY_EXHAUSTED = text("""
-    UPDATE jobs SET status = 'dead', finished_at = punctual_now(), updated_at = punctual_now(),
-                    last_error = coalesce(last_error, 'The job had used all of its attempts.'), last_error_class = coalesce(last_error_class, 'lost')
-    WHERE id IN (SELECT id FROM jobs WHERE id = ANY(CAST(:ids AS uuid[])) AND status IN ('pending', 'scheduled')
-                   AND attempts >= max_attempts ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+_FOLLOWED = follow_ups.cte(
+    status_code="j.last_status_code", error="c.last_error", excerpt="NULL", source="JOIN asked ON asked.id = c.id"
+)
+BURY_EXHAUSTED = text(f"""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
+    asked AS (SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:follow_ids AS uuid[])) AS a(id, follow_id)),
+    changed AS (
+      UPDATE jobs SET status = 'dead', finished_at = clock.now, updated_at = clock.now,
+                      last_error = coalesce(last_error, 'The job had used all of its attempts.'), last_error_class = coalesce(last_error_class, 'lost')
+      FROM clock WHERE id IN (SELECT id FROM jobs WHERE id = ANY(CAST(:ids AS uuid[])) AND status IN ('pending', 'scheduled')
+                                AND attempts >= max_attempts ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+      RETURNING id, client_id, status, attempts, last_error
+    ), {_FOLLOWED}
+    SELECT count(*) FROM changed
 """)
 NIL = UUID(int=0)
 
@@ -81,9 +92,12 @@ def due_by(conn: Connection, by: datetime, after: Place, most: int) -> tuple[lis
 
 
 def bury_exhausted(conn: Connection, ids: list[UUID]) -> None:
-    """Buries due rows that have no attempt left. May leave `pending` and `scheduled`, for `dead`. Locked ones are left for later."""
+    """Buries due rows that have no attempt left. May leave `pending` and `scheduled`, for `dead`. Locked ones are left for later.
+
+    The jobs that tell of it are due rows, which the rescuer finds.
+    """
     if ids:
-        conn.execute(BURY_EXHAUSTED, {"ids": ids})
+        conn.execute(BURY_EXHAUSTED, {"ids": ids, "follow_ids": [uuid7() for _ in ids]})
 
 
 def _walk(after: Place, most: int) -> dict[str, object]:
