@@ -19,6 +19,7 @@ class Claim:
     """One attempt of one job that this worker holds the lease of.
 
     The policy's give_up_after_seconds counts from `first_due_at`. `is_followed`: somebody is told how the job ends.
+    A job of a queue that `is_limited` holds a slot of it; the starts of one that `is_rated` are counted.
     """
 
     job_id: UUID
@@ -41,6 +42,10 @@ class Claim:
     success_statuses: Statuses = SUCCESS_STATUSES
     policy: RetryPolicy = DEFAULT_POLICY
     is_followed: bool = False
+    queue_id: int = 0
+    lane: str = ""
+    is_limited: bool = False
+    is_rated: bool = False
 
     @property
     def fence(self) -> tuple[UUID, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,6 +17,9 @@ JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 DEFAULT_ATTEMPTS = 5
 MIN_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 0.1, 10.0, 900.0
+# 9 goes first. A level is a head start, so that nothing waits for ever.
+MIN_PRIORITY, DEFAULT_PRIORITY, MAX_PRIORITY = 0, 5, 9
+DEFAULT_QUEUE = "default"
 MAX_HEADERS = 50
 MAX_HEADER_NAME = 128
 MAX_HEADER_VALUE = 8192
@@ -63,6 +66,7 @@ class Callback:
 
     `payload` is the very text that is sent (None: no body): JSON, unless there is a `content_type`. `headers`, `retry` and
     `success_statuses` are texts in the one spelling that `headers_text`, `app.retry_policy.text_of` and `statuses_text` give them.
+    `timeout_seconds` and `max_attempts` None: those of the queue, or else the defaults above.
     """
 
     payload: str | None
@@ -71,21 +75,23 @@ class Callback:
     method: str = DEFAULT_METHOD
     headers: str = "[]"
     content_type: str | None = None
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    timeout_seconds: float | None = None
     success_statuses: str | None = None
-    max_attempts: int = DEFAULT_ATTEMPTS
+    max_attempts: int | None = None
     retry: str | None = None
     on_success_url: str | None = None
     on_success_host: str | None = None
     on_failure_url: str | None = None
     on_failure_host: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    tags: list[str] = field(default_factory=list)
 
     @property
     def payload_bytes(self) -> int:
         return 0 if self.payload is None else len(self.payload.encode())
 
 
-COLUMNS = tuple(field.name for field in fields(Callback))
+COLUMNS = tuple(each.name for each in fields(Callback))
 
 
 def values_of(callback: Callback) -> dict[str, Any]:

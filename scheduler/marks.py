@@ -88,7 +88,7 @@ class Marks:
             with autocommit(self._stores.engine) as conn:
                 waiting, exhausted, place = due_since(conn, t0, place, MOST)
                 bury_exhausted(conn, exhausted)
-            lost = self._stores.stream.not_scheduled(waiting)
+            lost = self._stores.stream.on_no_way(waiting, t0)
             if exhausted:
                 logger.error(
                     "exhausted_jobs_buried", jobs=[str(job_id) for job_id in exhausted[:20]], count=len(exhausted)

@@ -12,6 +12,7 @@ import structlog
 from app.clock import Clock
 from app.database import autocommit
 from app.jobs.rescue import NIL, Place, due_by
+from app.queues import reading
 from app.stores import Stores
 from app.stream import HORIZON
 
@@ -53,6 +54,10 @@ class Rebuilder:
             with autocommit(self._stores.engine) as conn:
                 jobs, place = due_by(conn, until, place, MOST)
             added += stream.add(jobs, self._clock.now())
+        with autocommit(self._stores.engine) as conn:
+            limits, slots = reading.limited(conn), reading.holding(conn)
+        stream.hold_slots(slots, self._clock.now())
+        stream.set_limits(limits, self._clock.now(), are_all=True)
         is_ready = stream.finish_rebuild(token)
         logger.warning("redis_rebuilt", added=added, ready=is_ready, seconds=round(time.monotonic() - began, 3))
         if not is_ready:

@@ -17,6 +17,7 @@ from app.jobs.rescue import NIL, LostClaim, lost_claims
 from app.outcomes import decide
 from app.processes import SILENCE_SECONDS, alive_workers, mark_lost
 from app.stores import Stores
+from app.stream import token_of
 
 logger = structlog.get_logger(__name__)
 
@@ -77,6 +78,12 @@ class Rescuer:
         due = [job for item in applied for job in item.due]
         if due and applied[0].now is not None:
             jobs.enqueue(self._stores, due, applied[0].now)
+        slots = [
+            (token_of(item.ending.claim.lane), str(item.ending.claim.job_id))
+            for item in applied
+            if item.ending.claim.is_limited
+        ]
+        self._stores.bypass.call("release", lambda: self._stores.stream.release(slots, self._clock.now()), None)
         return len(applied)
 
     def clear_stream(self) -> None:

@@ -18,17 +18,19 @@ from app.process import Loop
 from app.processes import BEAT_SECONDS, SILENCE_SECONDS
 from app.stores import Stores, loop_stores
 from scheduler.cron import Cron
+from scheduler.expirer import Expirer
 from scheduler.leader import Leadership
 from scheduler.loader import Loader
 from scheduler.marks import Marks
 from scheduler.promoter import Promoter
 from scheduler.pruner import Pruner
+from scheduler.queues import Queues
 from scheduler.rebuilder import Rebuilder
 from scheduler.rescuer import Rescuer
 
 logger = structlog.get_logger(__name__)
 
-CONNECTIONS = 8
+CONNECTIONS = 10
 STANDBY_PAUSE_SECONDS = 0.1
 WATCH_SECONDS = 0.2
 START_PAUSE_SECONDS = 1.0
@@ -82,6 +84,8 @@ class Scheduler:
             "rebuilder": Rebuilder(self._stores, self._clock, epoch_lost).run_once,
             "marks": self._marks.run_once,
             "rescuer": Rescuer(self._stores, self._clock, self._beats.steady_seconds).run_once,
+            "queues": Queues(self._stores, self._clock).run_once,
+            "expirer": Expirer(self._stores).run_once,
             "cron": Cron(self._stores).run_once,
             "pruner": Pruner(self._stores, settings.retention_days, settings.dead_retention_days).run_once,
         }

@@ -19,7 +19,7 @@ from app.outcomes import Ending
 from app.redis_client import Bypass
 from app.redis_keys import Keys
 from app.stores import Stores
-from app.stream import Stream, Ticket
+from app.stream import Due, Stream, Ticket
 from tests.shifted_time import shifted
 
 FINISHED = ("done", "dead", "cancelled")
@@ -101,6 +101,11 @@ class Scene:
         row = self.row(job_id)
         return Ticket(str(job_id), row["queue_generation"], row["attempts"])
 
+    def due(self, job_id: UUID) -> Due:
+        """As it is added to Redis."""
+        row = self.row(job_id)
+        return Due(self.ticket(job_id), row["run_at"], f"{row['client_id']}:{row['queue_id']}:{row['priority']}")
+
     def claim(self, *job_ids: UUID, worker: UUID | None = None) -> list[Claim]:
         """Claims waiting jobs, in the order asked for, under a worker of their own unless one is given."""
         claimed = claim(self.conn, worker or self.worker(), [self.ticket(job_id) for job_id in job_ids])
@@ -115,13 +120,14 @@ class Scene:
     # Redis
 
     def ready(self) -> list[str]:
-        """The stream's entries, oldest first, in the form of the set's members."""
+        """The stream's entries, oldest first, in the form of tickets' members."""
         entries: Any = self.stream.client.xrange(self.keys.ready)
         return [b":".join((f[b"j"], f[b"g"], f[b"a"])).decode() for _, f in entries]
 
     def scheduled(self) -> dict[str, float]:
+        """The set's members without their lanes, and their scores."""
         members: Any = self.stream.client.zrange(self.keys.scheduled, 0, -1, withscores=True)
-        return {member.decode(): score for member, score in members}
+        return {":".join(member.decode().split(":")[:3]): score for member, score in members}
 
     def on_the_way(self) -> list[str]:
         return [*self.ready(), *self.scheduled()]
@@ -134,7 +140,21 @@ def now(conn: Connection) -> datetime:
 
 def make_client(conn: Connection, name: str = "tests") -> int:
     query = text("INSERT INTO clients (name, signing_secret) VALUES (:name, 'whsec_c2VjcmV0') RETURNING id")
-    return int(conn.execute(query, {"name": name}).scalar_one())
+    client_id = int(conn.execute(query, {"name": name}).scalar_one())
+    make_queue(conn, client_id)
+    return client_id
+
+
+def make_queue(conn: Connection, client_id: int, name: str = "default", **columns: Any) -> int:
+    values = {"client_id": client_id, "name": name, **columns}
+    query = f"INSERT INTO queues ({', '.join(values)}) VALUES ({', '.join(f':{name}' for name in values)}) RETURNING id"
+    return int(conn.execute(text(query), values).scalar_one())
+
+
+def queue_id(conn: Connection, client_id: int, name: str = "default") -> int:
+    """The id of a queue; 0 if there is none of this name."""
+    query = text("SELECT id FROM queues WHERE client_id = :client_id AND name = :name")
+    return int(conn.execute(query, {"client_id": client_id, "name": name}).scalar_one_or_none() or 0)
 
 
 def make_worker(
@@ -163,6 +183,7 @@ def make_job(conn: Connection, client_id: int, status: str = "pending", **column
         "type": "test",
         "payload": '{"n": 1}',
         "payload_bytes": 8,
+        "queue_id": columns.get("queue_id") or queue_id(conn, client_id),
         "callback_url": URL,
         "callback_host": "127.0.0.1:8080",
         "status": status,

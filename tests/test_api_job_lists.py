@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from tests.api_calls import ApiCalls, error
 
 FIELDS = {
-    "id", "type", "method", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
+    "id", "type", "queue", "priority", "tags", "expires_at", "method", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
     "last_status_code", "cron_job_id", "idempotency_key", "queue_generation", "created_at", "updated_at", "started_at",
     "finished_at",
 }  # fmt: skip
@@ -60,8 +60,8 @@ def test_a_limit_is_20_by_default_and_100_at_most(api: ApiCalls, db_conn: Connec
     api.submitted()
     db_conn.execute(
         text(
-            "INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at,"
-            " scheduled_for, max_attempts) SELECT gen_random_uuid(), client_id, type, payload, payload_bytes, callback_url,"
+            "INSERT INTO jobs (id, client_id, queue_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at,"
+            " scheduled_for, max_attempts) SELECT gen_random_uuid(), client_id, queue_id, type, payload, payload_bytes, callback_url,"
             " callback_host, status, run_at, scheduled_for, max_attempts FROM jobs, generate_series(1, 120)"
         )
     )

@@ -19,7 +19,7 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 
 FIELDS = {
-    "id", "type", "method", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
+    "id", "type", "queue", "priority", "tags", "expires_at", "method", "callback_url", "status", "run_at", "scheduled_for", "attempts", "max_attempts", "last_error",
     "last_status_code", "cron_job_id", "idempotency_key", "queue_generation", "created_at", "updated_at", "started_at",
     "finished_at",
 }  # fmt: skip

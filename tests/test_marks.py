@@ -230,7 +230,7 @@ def test_what_was_put_back_a_moment_ago_is_left_alone(scene: Scene, leader: Lead
     job_id = scene.job()
     enqueue(scene, job_id)
     read = scene.stream.read("w", 10, 1)
-    scene.stream.finish(read, [Due(scene.ticket(job_id), scene.now())], scene.now() + timedelta(seconds=20))
+    scene.stream.finish(read, [scene.due(job_id)], scene.now() + timedelta(seconds=20))
     assert leader.settle() == 0
     assert scene.on_the_way() == [scene.ticket(job_id).member]
 

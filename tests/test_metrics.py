@@ -76,8 +76,8 @@ def add_job(conn: Connection, client_id: int, status: str, run_at: datetime) -> 
     running, finished = status == "running", status == "dead"
     conn.execute(
         text(
-            "INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, "
-            "scheduled_for, attempts, max_attempts, worker, lease_expires_at, finished_at) VALUES (gen_random_uuid(), :client, "
+            "INSERT INTO jobs (id, client_id, queue_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, "
+            "scheduled_for, attempts, max_attempts, worker, lease_expires_at, finished_at) VALUES (gen_random_uuid(), :client, 1, "
             "'t', '{}', 2, 'http://h/', 'h', :status, :run_at, :run_at, 1, 5, "
             "CASE WHEN :running THEN gen_random_uuid() END, CASE WHEN :running THEN punctual_now() END, "
             "CASE WHEN :finished THEN punctual_now() END)"

@@ -14,10 +14,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from app import jobs
 from app.attempts import Claim
 from app.clock import Clock
-from app.database import autocommit
+from app.database import autocommit, is_about_a_row, transaction
 from app.process import OncePerSecond
 from app.stores import Stores
-from app.stream import Due, Read
+from app.stream import Due, Held, Read
 from worker.hands import Hands
 from worker.identity import Identity
 
@@ -107,6 +107,7 @@ class Consumer(threading.Thread):
         bad = [entry for entry in read if entry.ticket is None]
         tickets = [entry.ticket for entry in read if entry.ticket is not None]
         put_back: list[Due] = []
+        limited: list[Due] = []
         while tickets:
             with autocommit(self._stores.engine) as conn:
                 claimed = jobs.claim(conn, worker, tickets)
@@ -114,11 +115,32 @@ class Consumer(threading.Thread):
                 self._clock.sync(claimed.now)
             self._hand_over(worker, claimed.claims)
             put_back += claimed.put_back
+            limited += claimed.limited
             tickets = claimed.beyond
-        self._stores.stream.finish(read, put_back, self._clock.now())
+        held = self._claim_limited(worker, limited) if limited else None
+        self._stores.stream.finish(read, put_back, self._clock.now(), held)
         if bad:
             logger.error("bad_stream_entries", entries=[entry.entry_id.decode() for entry in bad])
             self._stores.stream.note_bad(bad)
+
+    def _claim_limited(self, worker: UUID, due: Sequence[Due]) -> Held:
+        """Claims from limited queues. A batch that fails for what one of its rows holds is claimed one by one (C6)."""
+        try:
+            with transaction(self._stores.engine) as conn:
+                claimed = jobs.claim_limited(conn, worker, due)
+        except SQLAlchemyError as error:
+            if not is_about_a_row(error):
+                raise
+            if len(due) > 1:
+                parts = [self._claim_limited(worker, [job]) for job in due]
+                return Held.joined(parts)
+            with autocommit(self._stores.engine) as conn:
+                jobs.bury_unclaimable(conn, due[0].ticket, error)
+            return Held()
+        if claimed.now is not None:
+            self._clock.sync(claimed.now)
+        self._hand_over(worker, claimed.claims)
+        return claimed.held
 
     def _hand_over(self, worker: UUID, claims: Sequence[Claim]) -> None:
         """To the deliverer, unless this worker was declared lost since it claimed: then the rescuer has them."""
@@ -159,7 +181,7 @@ class Consumer(threading.Thread):
         try:
             while read := self._stores.stream.read_pending(str(self._identity.id), BATCH):
                 now = self._clock.now()
-                self._stores.stream.add([Due(entry.ticket, now) for entry in read if entry.ticket], now)
+                self._stores.stream.add([Due(entry.ticket, now, entry.lane) for entry in read if entry.ticket], now)
                 self._stores.stream.finish(read, [], now)
         except (redis.RedisError, RuntimeError) as error:
             logger.warning("entries_left_pending", error=str(error))

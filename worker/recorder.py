@@ -22,6 +22,7 @@ from app.jobs import Recorded, ToRecord, enqueue
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
 from app.stores import Stores
+from app.stream import token_of
 from worker.hands import Hands
 
 logger = structlog.get_logger(__name__)
@@ -131,6 +132,7 @@ class Recorder(threading.Thread):
         locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
         self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])
         self._follow_up(recorded)
+        self._release([item.ending.claim for item in recorded if item.outcome != "again"])
         if locked:
             self._again(locked, [])
             self._closing.wait(LOCKED_PAUSE_SECONDS)
@@ -154,6 +156,13 @@ class Recorder(threading.Thread):
         if due and recorded[0].now is not None:
             enqueue(self._stores, due, recorded[0].now)
 
+    def _release(self, claims: Sequence[Claim]) -> None:
+        """Gives up the slots of limited queues. If Redis is away, the leader's sweep finds them."""
+        slots = [(token_of(claim.lane), str(claim.job_id)) for claim in claims if claim.is_limited]
+        if slots:
+            now = self._clock.now()
+            self._stores.bypass.call("release", lambda: self._stores.stream.release(slots, now), None)
+
     def _hand_back(self, claims: Sequence[Claim]) -> None:
         """Gives unsent claims back, each under the identity that claimed it, and adds them to Redis, due now."""
         by_worker: dict[UUID, list[Claim]] = {}
@@ -165,6 +174,7 @@ class Recorder(threading.Thread):
             with autocommit(self._stores.engine) as conn:
                 back = jobs.hand_back(conn, worker, held)
             self._hands.release([claim for claim in held if claim not in back.locked])
+            self._release([claim for claim in held if claim not in back.locked])
             if back.now is not None:
                 enqueue(self._stores, back.jobs, back.now)
             if back.locked:

@@ -10,7 +10,7 @@ from app.api.lookup import Lookups
 from app.api.schemas_callback import CallbackFields
 from app.api.schemas_cron import JobTemplate
 from app.api.schemas_jobs import JobSubmission
-from app.callback import BODYLESS, TEXT_TYPE, headers_text, statuses_text
+from app.callback import BODYLESS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, TEXT_TYPE, headers_text, statuses_text
 from app.callback_url import CallbackUrlRefused, Target
 from app.cron_entries.definition import Template
 from app.current import settings
@@ -31,22 +31,28 @@ def job_request(given: JobSubmission, client_id: int, idempotency_key: str | Non
     mark = None
     if idempotency_key is not None:
         payload = None if given.payload is None else given.payload.value
-        rest = [values[name] for name in sorted(values.keys() - {"payload"})]
-        mark = fingerprint(given.type, given.payload is None, payload, given.body, *rest)
+        # Left out and given as it would be by default is the same.
+        same: dict[str, Any] = {"max_attempts": given.max_attempts or DEFAULT_ATTEMPTS}
+        same["timeout_seconds"] = given.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+        rest = [({**values, **same})[name] for name in sorted(values.keys() - {"payload"})]
+        mark = fingerprint(given.type, given.queue, given.payload is None, payload, given.body, *rest)
     return JobRequest(
         client_id=client_id,
         type=given.type,
+        queue=given.queue,
         run_at=given.run_at,
         delay_seconds=given.delay_seconds,
         idempotency_key=idempotency_key,
         request_fingerprint=mark,
+        expires_at=given.expires_at,
+        dedupe_window_seconds=given.dedupe_window_seconds,
         **values,
     )
 
 
 def job_template(given: JobTemplate, locate: Locate | None = None) -> Template:
     """The template that is asked for. Raises InvalidRequest."""
-    return Template(job_type=given.type, **_callback(given, locate or take, "job_template."))
+    return Template(job_type=given.type, queue=given.queue, **_callback(given, locate or take, "job_template."))
 
 
 def _callback(given: CallbackFields, locate: Locate, prefix: str = "") -> dict[str, Any]:
@@ -64,6 +70,8 @@ def _callback(given: CallbackFields, locate: Locate, prefix: str = "") -> dict[s
         "timeout_seconds": given.timeout_seconds,
         "success_statuses": None if given.success_statuses is None else statuses_text(given.success_statuses),
         "max_attempts": given.max_attempts,
+        "priority": given.priority,
+        "tags": given.tags,
         "retry": text_of(given.retry.policy()),
     }
     for name in ("on_success", "on_failure"):

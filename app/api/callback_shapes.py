@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from app.api.strict_json import Raw
-from app.callback import DEFAULT_TIMEOUT_SECONDS, content_type_of, headers_of, statuses_shown
+from app.callback import (
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+    content_type_of,
+    headers_of,
+    statuses_shown,
+)
+from app.cron_entries import Entry
 from app.retry_policy import shown
 
 
@@ -43,6 +51,13 @@ def template(stored: Stored) -> dict[str, Any]:
     }
     values["retry"] = {name: value for name, value in values["retry"].items() if value is not None}
     return {name: value for name, value in values.items() if not is_default.get(name, value is None)}
+
+
+def placement(entry: Entry) -> dict[str, Any]:
+    """Queue, priority and tags of a template, where they are not the default."""
+    given = {"queue": entry.queue, "priority": entry.priority, "tags": entry.tags}
+    defaults = {"queue": DEFAULT_QUEUE, "priority": DEFAULT_PRIORITY, "tags": []}
+    return {name: value for name, value in given.items() if value != defaults[name]}
 
 
 def callback(stored: Stored) -> dict[str, Any]:

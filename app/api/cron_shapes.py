@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from app.api.callback_shapes import template
+from app.api.callback_shapes import placement, template
 from app.callback import DEFAULT_METHOD
 from app.cron_entries import Entry
 from app.cron_occurrences import Stored
@@ -27,6 +27,7 @@ def shown(entry: Entry) -> dict[str, Any]:
             "callback_url": entry.callback_url,
             **({} if entry.method == DEFAULT_METHOD else {"method": entry.method}),
             "max_attempts": entry.max_attempts,
+            **placement(entry),
             **template(entry),
         },
         "overlap": entry.overlap,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -17,6 +18,7 @@ from pydantic import (
 
 from app.api.schemas import (
     ANY_BUT_NUL,
+    PLAIN_TEXT,
     CallbackUrl,
     JobType,
     MaxAttempts,
@@ -30,11 +32,15 @@ from app.callback import (
     BODYLESS,
     DEFAULT_ATTEMPTS,
     DEFAULT_METHOD,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
     DEFAULT_TIMEOUT_SECONDS,
     MAX_HEADER_VALUE,
     MAX_HEADERS,
+    MAX_PRIORITY,
     MAX_STATUS,
     MAX_TIMEOUT_SECONDS,
+    MIN_PRIORITY,
     MIN_STATUS,
     MIN_TIMEOUT_SECONDS,
     check_headers,
@@ -68,6 +74,10 @@ def _content_type(value: str) -> str:
     if re.fullmatch(_CONTENT_TYPE, value) is None:
         raise ValueError("must be a media type, such as application/xml or text/plain; charset=utf-8")
     return value
+
+
+def _once(value: list[str]) -> list[str]:
+    return list(dict.fromkeys(value))
 
 
 Headers = Annotated[
@@ -114,6 +124,18 @@ ContentType = Annotated[
     Field(json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$", "example": "application/xml"}),
 ]
 Timeout = Annotated[float, Field(ge=MIN_TIMEOUT_SECONDS, le=MAX_TIMEOUT_SECONDS)]
+QueueName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64, pattern=PLAIN_TEXT),
+    Field(description="Made on first use. What its limits hold back waits."),
+]
+Priority = Annotated[
+    int,
+    Field(ge=MIN_PRIORITY, le=MAX_PRIORITY, description="9 goes first; a level is a head start of five minutes."),
+    BeforeValidator(whole),
+]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=PLAIN_TEXT)]
+Tags = Annotated[list[Tag], Field(max_length=10), AfterValidator(_once)]
 Span = Annotated[float, Field(ge=0, le=MAX_SPAN_SECONDS)]
 
 
@@ -178,8 +200,10 @@ class RequestFields(RequestModel):
     content_type: Omittable[ContentType] = Field(
         default_factory=absent, description="What the body is; plain text when it is left out."
     )
-    timeout_seconds: Timeout = Field(
-        default=DEFAULT_TIMEOUT_SECONDS, description="For the whole call, name lookup and answer included."
+    timeout_seconds: Omittable[Timeout] = Field(
+        default_factory=absent,
+        description="For the whole call, name lookup and answer included. Left out: the queue's, or else "
+        f"{DEFAULT_TIMEOUT_SECONDS:g}.",
     )
     success_statuses: Omittable[SuccessStatuses] = Field(default_factory=absent)
 
@@ -215,8 +239,13 @@ class Typed(RequestModel):
 class CallbackFields(RequestFields, Typed):
     """A call with its attempts, and whom to tell how it ended. One of payload and body is needed, but for GET and DELETE."""
 
-    max_attempts: MaxAttempts = DEFAULT_ATTEMPTS
+    max_attempts: Omittable[MaxAttempts] = Field(
+        default_factory=absent, description=f"Left out: the queue's, or else {DEFAULT_ATTEMPTS}."
+    )
     retry: RetryFields = Field(default_factory=RetryFields)
+    queue: QueueName = DEFAULT_QUEUE
+    priority: Priority = DEFAULT_PRIORITY
+    tags: Tags = Field(default_factory=list, description="For finding jobs again.")
     on_success_url: Omittable[CallbackUrl] = Field(
         default_factory=absent, description="A job of its own tells this address when the job is done."
     )

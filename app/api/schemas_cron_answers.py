@@ -28,6 +28,9 @@ class JobTemplateAnswer(AnswerModel):
     timeout_seconds: Omittable[float] = Field(default_factory=absent)
     success_statuses: Omittable[list[int | str]] = Field(default_factory=absent)
     retry: Omittable[RetryAnswer] = Field(default_factory=absent)
+    queue: Omittable[str] = Field(default_factory=absent)
+    priority: Omittable[int] = Field(default_factory=absent)
+    tags: Omittable[list[str]] = Field(default_factory=absent)
     on_success_url: Omittable[str] = Field(default_factory=absent)
     on_failure_url: Omittable[str] = Field(default_factory=absent)
 

@@ -27,6 +27,7 @@ from app.api.schemas_callback import NEEDS_BODY, ONE_BODY, CallbackFields
 
 MAX_DELAY_SECONDS = 365 * 86_400
 
+DedupeWindow = Annotated[float, Field(ge=1, le=MAX_DELAY_SECONDS)]
 DelaySeconds = Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)]
 
 
@@ -46,6 +47,12 @@ class JobSubmission(CallbackFields):
     )
     idempotency_key: Omittable[IdempotencyKey] = Field(
         default_factory=absent, description="The same key never makes a second job."
+    )
+    dedupe_window_seconds: Omittable[DedupeWindow] = Field(
+        default_factory=absent, description="The key may be used again so long after; left out: never."
+    )
+    expires_at: Omittable[InstantIn] = Field(
+        default_factory=absent, description="Not begun by then, the job is cancelled; the error class says expired."
     )
 
     @model_validator(mode="after")
@@ -86,11 +93,15 @@ class JobSummary(AnswerModel):
 
     id: IdOut
     type: str
+    queue: str
+    priority: int
+    tags: list[str]
     method: str
     callback_url: str
     status: Status
     run_at: InstantOut = Field(description="The next attempt: moves with each retry.")
     scheduled_for: InstantOut = Field(description="When it was asked for.")
+    expires_at: InstantOut | None
     attempts: int
     max_attempts: int
     last_error: str | None

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 
 from app import audit, cron_occurrences
+from app.callback import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS
 from app.cron_entries.definition import Change, Definition, as_change, check_bounds, columns
 from app.cron_entries.reading import Entry, lock, lock_named, not_found, owned
 from app.cron_entries.schedule import db_time, next_after, offset_ms
@@ -20,6 +21,7 @@ from app.errors import Conflict
 from app.jobs.bulk import By
 from app.models import CronEntry
 from app.models.declarative import db_now
+from app.queues import ensure
 
 NAME_INDEX = "uq_cron_entries_client_name"
 NEXT_ID = text("SELECT nextval(pg_get_serial_sequence('cron_entries', 'id'))")
@@ -86,6 +88,7 @@ def insert_entry(conn: Connection, client_id: int, definition: Definition, by: B
     check_bounds(definition.starts_at, definition.ends_at)
     entry_id = int(conn.execute(NEXT_ID).scalar_one())
     now = db_time(conn)
+    _take_from_queue(conn, client_id, values)
     values |= {
         "id": entry_id,
         "client_id": client_id,
@@ -116,7 +119,9 @@ def change_entry(
     on record. So do bounds that leave the next time outside, and ending a pause. Anything else leaves the next time as it is.
     A schedule that is put right ends what an error had disabled.
     """
-    values = {name: value for name, value in columns(wanted).items() if value != getattr(entry, name)}
+    values = columns(wanted)
+    _take_from_queue(conn, entry.client_id, values)
+    values = {name: value for name, value in values.items() if value != getattr(entry, name)}
     wanted_schedule = {name: values.get(name, getattr(entry, name)) for name in SCHEDULE | BOUNDS}
     now = db_time(conn)
     is_enabled = _is_to_be_enabled(entry, wanted, bool(values.keys() & (SCHEDULE | BOUNDS)))
@@ -170,6 +175,17 @@ def _moves_next(entry: Entry, values: dict[str, Any], schedule: dict[str, Any], 
     is_due = entry.enabled and following is not None and following + entry.offset <= now
     is_inside = following is not None and (starts_at or following) <= following <= (ends_at or following)
     return not (is_due and is_inside)
+
+
+def _take_from_queue(conn: Connection, client_id: int, values: dict[str, Any]) -> None:
+    """Makes the template's queue, if there is none, and takes from it what the template leaves to it."""
+    if "queue" not in values:
+        return
+    queue = ensure(conn, client_id, values["queue"])
+    if values["max_attempts"] is None:
+        values["max_attempts"] = queue.default_max_attempts or DEFAULT_ATTEMPTS
+    if values["timeout_seconds"] is None:
+        values["timeout_seconds"] = queue.default_timeout_seconds or DEFAULT_TIMEOUT_SECONDS
 
 
 def _next(schedule: dict[str, Any], now: datetime) -> datetime:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypedDict
 
-from app.callback import Callback
+from app.callback import DEFAULT_QUEUE, Callback
 from app.errors import InvalidRequest, invalid
 from app.models.cron import (
     CATCH_UP_POLICIES,
@@ -32,6 +32,7 @@ class Template(Callback):
     """What each job of an entry is made from."""
 
     job_type: str
+    queue: str = DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def check(values: Mapping[str, Any]) -> None:
         ("jitter_seconds", "jitter_seconds", 0, MAX_JITTER_SECONDS),
         ("max_attempts", "job_template.max_attempts", 1, MAX_ATTEMPTS),
     ):
-        if column in values and not low <= values[column] <= high:
+        if values.get(column) is not None and not low <= values[column] <= high:
             raise invalid(field, f"it takes {low} to {high:,}.")
     for column, allowed in (("overlap", OVERLAP_POLICIES), ("catch_up", CATCH_UP_POLICIES)):
         if column in values and values[column] not in allowed:

@@ -27,6 +27,9 @@ class Entry(Callback):
     expression: str
     timezone: str
     job_type: str
+    queue: str
+    max_attempts: int
+    timeout_seconds: float
     overlap: str
     catch_up: str
     catch_up_window_seconds: int

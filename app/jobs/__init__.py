@@ -1,7 +1,8 @@
 """The only writer of jobs.status: each change is one conditional UPDATE that names the statuses it may leave."""
 
 from app.jobs.changes import cancel, request_cancel, retry
-from app.jobs.claim import Claimed, claim, extend_leases, take_up
+from app.jobs.claim import Claimed, bury_unclaimable, claim, extend_leases, take_up
+from app.jobs.claim_limited import ClaimedLimited, claim_limited
 from app.jobs.hand_back import HandedBack, hand_back
 from app.jobs.record import Recorded, ToRecord, record
 from app.jobs.requests import Changed, JobRequest, Submitted
@@ -10,13 +11,16 @@ from app.jobs.submit import enqueue, submit
 __all__ = [
     "Changed",
     "Claimed",
+    "ClaimedLimited",
     "HandedBack",
     "JobRequest",
     "Recorded",
     "Submitted",
     "ToRecord",
+    "bury_unclaimable",
     "cancel",
     "claim",
+    "claim_limited",
     "enqueue",
     "extend_leases",
     "hand_back",

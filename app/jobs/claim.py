@@ -17,6 +17,7 @@ from app.callback import JSON_TYPE, headers_of, statuses_of
 from app.database import is_about_a_row
 from app.ids import uuid7
 from app.jobs import follow_ups
+from app.jobs.lanes import lane
 from app.retry_policy import policy_of
 from app.stream import Due, Ticket
 
@@ -28,21 +29,23 @@ EXTEND_WITHIN_SECONDS = 30
 MAX_BATCH_BYTES = 8 << 20
 
 # Without the payload: who only judges an attempt has no use for it.
-CLAIM_COLUMNS = """
+CLAIM_COLUMNS = f"""
     j.id, j.client_id, j.type, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
     j.attempts_before + j.attempts AS number, j.run_at, j.first_due_at, j.method, j.headers, j.content_type,
     j.timeout_seconds, j.success_statuses, j.retry, (j.on_success_url IS NOT NULL OR j.on_failure_url IS NOT NULL) AS is_followed,
+    j.queue_id, {lane("j")} AS lane, q.is_limited, q.rate_limit IS NOT NULL AS is_rated,
     c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
-CLAIM = text(f"""
+_CLAIM = f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
     asked AS (SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
               AS a(id, generation, attempts)),
     free AS MATERIALIZED (
-      SELECT j.id, j.payload_bytes FROM jobs j JOIN asked a ON a.id = j.id CROSS JOIN clock
+      SELECT j.id, j.payload_bytes FROM jobs j JOIN asked a ON a.id = j.id JOIN queues q ON q.id = j.queue_id CROSS JOIN clock
       WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
         AND j.attempts < j.max_attempts AND j.run_at <= clock.now
+        AND (j.expires_at IS NULL OR j.expires_at > clock.now OR j.attempts > 0) {{which}}
         AND EXISTS (SELECT FROM processes p WHERE p.id = :worker AND p.lost_at IS NULL AND p.stopped_at IS NULL)
       ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
     ),
@@ -54,21 +57,26 @@ CLAIM = text(f"""
     claimed AS (
       UPDATE jobs j SET status = 'running', attempts = j.attempts + 1, worker = :worker, started_at = clock.now,
                         lease_expires_at = clock.now + make_interval(secs => {LEASE_SECONDS}), updated_at = clock.now
-      FROM picked, clients c, clock WHERE j.id = picked.id AND c.id = j.client_id
+      FROM picked, clients c, queues q, clock WHERE j.id = picked.id AND c.id = j.client_id AND q.id = j.queue_id
       RETURNING {CLAIM_COLUMNS}, j.payload
     )
     SELECT free.id AS free_id, claimed.* FROM free LEFT JOIN claimed ON claimed.id = free.id ORDER BY free.id
-""")
-STILL_WAITING = text("""
-    SELECT j.id, j.queue_generation, j.attempts, j.run_at
-    FROM jobs j JOIN unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
+"""
+# Jobs of limited queues are claimed under the lock of their queue: see claim_limited.
+CLAIM = text(_CLAIM.format(which="AND NOT q.is_limited"))
+CLAIM_ANY = text(_CLAIM.format(which=""))
+STILL_WAITING = text(f"""
+    SELECT j.id, j.queue_generation, j.attempts, j.run_at, {lane("j")} AS lane,
+           q.is_limited AND j.run_at <= punctual_now() AS is_limited
+    FROM jobs j JOIN queues q ON q.id = j.queue_id JOIN unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
       AS a(id, generation, attempts) ON a.id = j.id
     WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
       AND j.attempts < j.max_attempts
 """)
 TAKE_UP = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
-    SELECT {CLAIM_COLUMNS}, j.payload FROM jobs j JOIN clients c ON c.id = j.client_id CROSS JOIN clock
+    SELECT {CLAIM_COLUMNS}, j.payload FROM jobs j JOIN clients c ON c.id = j.client_id JOIN queues q ON q.id = j.queue_id
+    CROSS JOIN clock
     WHERE j.worker = :worker AND j.status = 'running' AND NOT j.id = ANY(CAST(:held AS uuid[]))
     ORDER BY j.id LIMIT :most
 """)
@@ -102,12 +110,13 @@ class Claimed:
     """What a batch came to, and PostgreSQL's time of the claim (None when nothing was claimed).
 
     `claims` are now held. `put_back` waits, and is locked this moment or not due yet. `beyond` was free, but had no room in
-    the batch's bytes: claim it next.
+    the batch's bytes: claim it next. `limited` belongs to queues with limits: see claim_limited.
     """
 
     claims: list[Claim]
     put_back: list[Due]
     beyond: list[Ticket]
+    limited: list[Due]
     now: datetime | None
 
 
@@ -126,37 +135,40 @@ def claim(conn: Connection, worker: UUID, tickets: Iterable[Ticket]) -> Claimed:
         if not is_about_a_row(error):
             raise
         if len(wanted) == 1:
-            _bury_unclaimable(conn, wanted[0], error)
-            return Claimed([], [], [], None)
+            bury_unclaimable(conn, wanted[0], error)
+            return Claimed([], [], [], [], None)
     half = len(wanted) // 2
     first, second = claim(conn, worker, wanted[:half]), claim(conn, worker, wanted[half:])
     return Claimed(
         first.claims + second.claims,
         first.put_back + second.put_back,
         first.beyond + second.beyond,
+        first.limited + second.limited,
         second.now or first.now,
     )
 
 
 def _claim(conn: Connection, worker: UUID, wanted: Sequence[Ticket]) -> Claimed:
     if not wanted:
-        return Claimed([], [], [], None)
-    parameters = {**_arrays(wanted), "worker": worker, "max_bytes": MAX_BATCH_BYTES}
+        return Claimed([], [], [], [], None)
+    parameters = {**arrays(wanted), "worker": worker, "max_bytes": MAX_BATCH_BYTES}
     rows = conn.execute(CLAIM, parameters).mappings().all()
     claims = [to_claim(row) for row in rows if row["id"] is not None]
     settled = {str(row["free_id"]) for row in rows}
     held = {str(claim.job_id) for claim in claims}
-    waiting = [_due(row) for row in conn.execute(STILL_WAITING, _arrays([t for t in wanted if t.job_id not in held]))]
+    rows_left = conn.execute(STILL_WAITING, arrays([t for t in wanted if t.job_id not in held])).all()
+    waiting = [_due(row) for row in rows_left if not row.is_limited]
     return Claimed(
         claims,
         [job for job in waiting if job.ticket.job_id not in settled],
         [job.ticket for job in waiting if job.ticket.job_id in settled],
+        _in_order([_due(row) for row in rows_left if row.is_limited], wanted),
         claims[0].claimed_at if claims else None,
     )
 
 
-def _bury_unclaimable(conn: Connection, ticket: Ticket, error: SQLAlchemyError) -> None:
-    """If even this fails, the entry is dropped, and the rescuer brings it back for another try."""
+def bury_unclaimable(conn: Connection, ticket: Ticket, error: SQLAlchemyError) -> None:
+    """Ends a job that PostgreSQL refuses to let run. May leave `pending` and `scheduled`. If even this fails, the entry is dropped, and the rescuer brings it back for another try."""
     logger.error("job_not_claimable", job_id=ticket.job_id, error=str(error).splitlines()[0])
     reason = str(getattr(error, "orig", None) or error).splitlines()[0]
     try:
@@ -210,14 +222,24 @@ def to_claim(row: RowMapping) -> Claim:
         success_statuses=statuses_of(row["success_statuses"]),
         policy=policy_of(row["retry"]),
         is_followed=row["is_followed"],
+        queue_id=row["queue_id"],
+        lane=row["lane"],
+        is_limited=row["is_limited"],
+        is_rated=row["is_rated"],
     )
 
 
 def _due(row: Row[Any]) -> Due:
-    return Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at)
+    return Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at, row.lane)
 
 
-def _arrays(tickets: Collection[Ticket]) -> dict[str, list[Any]]:
+def _in_order(jobs: list[Due], wanted: Sequence[Ticket]) -> list[Due]:
+    """As they were asked for, which is as their queues let them in."""
+    places = {ticket: place for place, ticket in enumerate(wanted)}
+    return sorted(jobs, key=lambda job: places[job.ticket])
+
+
+def arrays(tickets: Collection[Ticket]) -> dict[str, list[Any]]:
     return {
         "ids": [ticket.job_id for ticket in tickets],
         "generations": [ticket.queue_generation for ticket in tickets],

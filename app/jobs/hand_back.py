@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempts import Claim
 from app.database import is_about_a_row
+from app.jobs.lanes import lane
 from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
@@ -32,7 +33,7 @@ HAND_BACK = text(f"""
         finished_at = CASE WHEN j.cancel_requested_at IS NULL THEN NULL ELSE clock.now END,
         attempts = j.attempts - 1, worker = NULL, lease_expires_at = NULL, updated_at = clock.now
       FROM held, clock WHERE j.id = held.id
-      RETURNING j.id, j.status, j.queue_generation, j.attempts, j.run_at
+      RETURNING j.id, j.status, j.queue_generation, j.attempts, j.run_at, {lane("j")} AS lane
     )
     SELECT f.id AS fenced_id, c.*, clock.now FROM fenced f CROSS JOIN clock LEFT JOIN changed c ON c.id = f.id
 """)
@@ -81,7 +82,7 @@ def _hand_back(conn: Connection, worker: UUID, claims: Sequence[Claim]) -> Hande
     waiting = [row for row in rows if row.status == "scheduled"]
     locked = {row.fenced_id for row in rows if row.id is None}
     return HandedBack(
-        [Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at) for row in waiting],
+        [Due(Ticket(str(row.id), row.queue_generation, row.attempts), row.run_at, row.lane) for row in waiting],
         [claim for claim in claims if claim.job_id in locked],
         rows[0].now if rows else None,
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import Engine, select
 
 from app.database import autocommit
-from app.models import Execution, Job
+from app.models import Execution, Job, Queue
 
 DEAD = "dead"
 
@@ -23,11 +23,15 @@ class JobRow:
     id: UUID
     client_id: int
     type: str
+    queue: str
+    priority: int
+    tags: list[str]
     method: str
     callback_url: str
     status: str
     run_at: datetime
     scheduled_for: datetime
+    expires_at: datetime | None
     attempts: int
     max_attempts: int
     queue_generation: int
@@ -88,8 +92,16 @@ class JobFilter:
     status: str | None = None
 
 
-_SUMMARY = [getattr(Job, field.name) for field in fields(JobRow)]
-_DETAIL = [getattr(Job, field.name) for field in fields(JobDetail)]
+_QUEUE = select(Queue.name).where(Queue.id == Job.queue_id).scalar_subquery()
+
+
+def columns_of(kind: type[JobRow]) -> list[Any]:
+    """What a query selects to make rows of this kind."""
+    return [_QUEUE.label("queue") if field.name == "queue" else getattr(Job, field.name) for field in fields(kind)]
+
+
+_SUMMARY = columns_of(JobRow)
+_DETAIL = columns_of(JobDetail)
 _EXECUTION = [getattr(Execution, name) for name in ExecutionRow.__slots__]
 
 

@@ -140,9 +140,9 @@ class Recorded:
         """What is to be enqueued after the commit: the job's next attempt, and the job that tells how it ended."""
         claim, found = self.ending.claim, []
         if self.status == "scheduled" and self.run_at is not None:
-            found.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), self.run_at))
+            found.append(Due(Ticket(str(claim.job_id), claim.queue_generation, claim.attempt), self.run_at, claim.lane))
         if self.follow_up is not None and self.now is not None:
-            found.append(Due(Ticket(str(self.follow_up), 0, 0), self.now))
+            found.append(Due(Ticket(str(self.follow_up), 0, 0), self.now, claim.lane))
         return found
 
 

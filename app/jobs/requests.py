@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from app.callback import Callback
+from app.callback import DEFAULT_QUEUE, Callback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +16,13 @@ class JobRequest(Callback):
 
     client_id: int
     type: str
+    queue: str = DEFAULT_QUEUE
     run_at: datetime | None = None
     delay_seconds: float | None = None
     idempotency_key: str | None = None
     request_fingerprint: bytes | None = None
+    expires_at: datetime | None = None
+    dedupe_window_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,24 +12,25 @@ from app.attempts import Claim
 from app.ids import uuid7
 from app.jobs import follow_ups
 from app.jobs.claim import CLAIM_COLUMNS, to_claim
+from app.jobs.lanes import lane
 from app.stream import Due, Ticket
 
 LOST = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
     SELECT {CLAIM_COLUMNS}, j.worker, j.started_at, (p.id IS NOT NULL AND p.lost_at IS NULL AND p.stopped_at IS NULL) AS lease_ended
-    FROM jobs j JOIN clients c ON c.id = j.client_id CROSS JOIN clock LEFT JOIN processes p ON p.id = j.worker
+    FROM jobs j JOIN clients c ON c.id = j.client_id JOIN queues q ON q.id = j.queue_id CROSS JOIN clock LEFT JOIN processes p ON p.id = j.worker
     WHERE j.status = 'running' AND j.id > :after
       AND (p.id IS NULL OR p.lost_at IS NOT NULL OR p.stopped_at IS NOT NULL OR j.lease_expires_at < clock.now)
     ORDER BY j.id LIMIT :most
 """)
-WAITING_COLUMNS = "id, queue_generation, attempts, run_at"
+WAITING_COLUMNS = f"id, queue_generation, attempts, run_at, {lane('j')} AS lane"
 DUE_SINCE = text(f"""
-    SELECT {WAITING_COLUMNS}, attempts >= max_attempts AS exhausted FROM jobs
+    SELECT {WAITING_COLUMNS}, attempts >= max_attempts AS exhausted FROM jobs j
     WHERE status IN ('pending', 'scheduled') AND run_at < :before AND updated_at < :before AND (run_at, id) > (:after_run_at, :after_id)
     ORDER BY run_at, id LIMIT :most
 """)
 DUE_BY = text(f"""
-    SELECT {WAITING_COLUMNS} FROM jobs
+    SELECT {WAITING_COLUMNS} FROM jobs j
     WHERE status IN ('pending', 'scheduled') AND run_at <= :by AND (run_at, id) > (:after_run_at, :after_id)
     ORDER BY run_at, id LIMIT :most
 """)
@@ -80,14 +81,14 @@ def due_since(
 ) -> tuple[list[Due], list[UUID], Place | None]:
     """Rows due and untouched since before `before`: those to add, those with no attempt left, and where to go on (None: at the end)."""
     rows = conn.execute(DUE_SINCE, _walk(after, most) | {"before": before}).all()
-    add = [Due(Ticket(str(r.id), r.queue_generation, r.attempts), r.run_at) for r in rows if not r.exhausted]
+    add = [Due(Ticket(str(r.id), r.queue_generation, r.attempts), r.run_at, r.lane) for r in rows if not r.exhausted]
     return add, [r.id for r in rows if r.exhausted], Place(rows[-1].run_at, rows[-1].id) if len(rows) == most else None
 
 
 def due_by(conn: Connection, by: datetime, after: Place, most: int) -> tuple[list[Due], Place | None]:
     """All waiting rows due by an instant, for loader (C13) and rebuild (C14), and where to go on (None: at the end)."""
     rows = conn.execute(DUE_BY, _walk(after, most) | {"by": by}).all()
-    jobs = [Due(Ticket(str(r.id), r.queue_generation, r.attempts), r.run_at) for r in rows]
+    jobs = [Due(Ticket(str(r.id), r.queue_generation, r.attempts), r.run_at, r.lane) for r in rows]
     return jobs, Place(rows[-1].run_at, rows[-1].id) if len(rows) == most else None
 
 

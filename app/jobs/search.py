@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, literal, select, text, union_all
 
 from app.database import transaction
-from app.jobs.queries import JobRow
+from app.jobs.queries import JobRow, columns_of
 from app.models import Client, Job
 
 # Counts are exact up to here; beyond, the planner's estimate is told.
@@ -26,7 +26,7 @@ MOST_KEYS = 100
 STATEMENT_TIMEOUT = text("SELECT set_config('statement_timeout', '3s', true)")
 ESTIMATED_ROWS = text("SELECT reltuples FROM pg_class WHERE oid = 'jobs'::regclass")
 
-_COLUMNS = [getattr(Job, name) for name in JobRow.__slots__ if name != "payload"]
+_COLUMNS = columns_of(JobRow)
 _HEX = re.compile(r"[0-9a-f]{1,32}", re.ASCII)
 
 Condition = ColumnElement[bool]

@@ -10,37 +10,51 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, Engine, text
 
-from app.callback import COLUMNS, values_of
+from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, values_of
 from app.clock import boottime
-from app.database import autocommit, is_connection_lost
+from app.database import autocommit, is_connection_lost, sqlstate
 from app.ids import uuid7
+from app.jobs.lanes import lane
 from app.jobs.requests import JobRequest, Submitted
+from app.queues import ensure
 from app.stores import Stores
 from app.stream import Due, Ticket
 
 logger = structlog.get_logger(__name__)
 
+# What a job that does not say has from its queue, or else from design.md.
+_GIVEN = {
+    "max_attempts": f"coalesce(CAST(:max_attempts AS int), queue.default_max_attempts, {DEFAULT_ATTEMPTS})",
+    "timeout_seconds": f"coalesce(CAST(:timeout_seconds AS float8), queue.default_timeout_seconds, {DEFAULT_TIMEOUT_SECONDS})",
+}
 INSERT = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
+    queue AS (SELECT * FROM queues WHERE client_id = :client_id AND name = :queue),
     asked AS (
       SELECT now, coalesce(CAST(:run_at AS timestamptz), now + make_interval(secs => coalesce(:delay_seconds, 0))) AS run_at
       FROM clock
     )
-    INSERT INTO jobs (id, client_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for, first_due_at,
-                      idempotency_key, request_fingerprint, created_at, updated_at)
-    SELECT :id, :client_id, :type, {", ".join(f":{name}" for name in COLUMNS)}, :payload_bytes,
+    INSERT INTO jobs AS j (id, client_id, queue_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for,
+                           first_due_at, expires_at, dedupe_until, idempotency_key, request_fingerprint, created_at, updated_at)
+    SELECT :id, :client_id, queue.id, :type, {", ".join(_GIVEN.get(name, f":{name}") for name in COLUMNS)}, :payload_bytes,
            CASE WHEN run_at <= now THEN 'pending' ELSE 'scheduled' END, run_at, run_at, greatest(run_at, now),
+           CAST(:expires_at AS timestamptz), now + make_interval(secs => CAST(:dedupe_window_seconds AS float8)),
            :idempotency_key, :request_fingerprint, now, now
-    FROM asked
+    FROM asked LEFT JOIN queue ON true
     ON CONFLICT DO NOTHING
-    RETURNING id, status, run_at, created_at
+    RETURNING id, status, run_at, created_at, {lane("j")} AS lane
 """)
-BY_KEY = text("""
-    SELECT id, status, run_at, request_fingerprint, created_at FROM jobs WHERE client_id = :client_id AND idempotency_key = :idempotency_key
+BY_KEY = text(f"""
+    SELECT id, status, run_at, request_fingerprint, created_at, {lane("j")} AS lane FROM jobs j WHERE client_id = :client_id AND idempotency_key = :idempotency_key
 """)
-BY_ID = text("SELECT id, status, run_at, created_at FROM jobs WHERE id = :id")
+RELEASE_KEY = text("""
+    UPDATE jobs SET idempotency_key = NULL, updated_at = punctual_now()
+    WHERE client_id = :client_id AND idempotency_key = :idempotency_key AND dedupe_until <= punctual_now()
+""")
+BY_ID = text(f"SELECT id, status, run_at, created_at, {lane('j')} AS lane FROM jobs j WHERE id = :id")
 # How often a key may be found taken and then pruned before we give up (C9).
 KEY_TRIES = 3
+NOT_NULL = "23502"
 
 
 def parameters(request: JobRequest, job_id: UUID) -> dict[str, Any]:
@@ -48,6 +62,7 @@ def parameters(request: JobRequest, job_id: UUID) -> dict[str, Any]:
     return {
         "id": job_id,
         "client_id": request.client_id,
+        "queue": request.queue,
         "type": request.type,
         **values_of(request),
         "payload_bytes": request.payload_bytes,
@@ -55,6 +70,8 @@ def parameters(request: JobRequest, job_id: UUID) -> dict[str, Any]:
         "delay_seconds": request.delay_seconds,
         "idempotency_key": request.idempotency_key,
         "request_fingerprint": request.request_fingerprint,
+        "expires_at": request.expires_at,
+        "dedupe_window_seconds": request.dedupe_window_seconds,
     }
 
 
@@ -68,14 +85,21 @@ def submit(stores: Stores, request: JobRequest) -> Submitted:
     """
     job_id, asked_at = uuid7(), boottime()
     try:
-        found, created_at = _insert(stores.engine, request, job_id)
+        found, created_at, its_lane = _insert(stores.engine, request, job_id)
     except Exception as error:
-        if not is_connection_lost(error):
+        if sqlstate(error) == NOT_NULL:
+            _make_queue(stores.engine, request)
+        elif not is_connection_lost(error):
             raise
-        found, created_at = _insert(stores.engine, request, job_id)
+        found, created_at, its_lane = _insert(stores.engine, request, job_id)
     if found.outcome == "created":
-        enqueue(stores, [Due(Ticket(str(found.job_id), 0, 0), found.run_at)], since(asked_at, created_at))
+        enqueue(stores, [Due(Ticket(str(found.job_id), 0, 0), found.run_at, its_lane)], since(asked_at, created_at))
     return found
+
+
+def _make_queue(engine: Engine, request: JobRequest) -> None:
+    with autocommit(engine) as conn:
+        ensure(conn, request.client_id, request.queue)
 
 
 def since(asked_at: float, told_at: datetime) -> datetime:
@@ -91,8 +115,8 @@ def enqueue(stores: Stores, jobs: Sequence[Due], now: datetime) -> None:
     stores.bypass.call("enqueue", lambda: stores.stream.add(jobs, now), 0)
 
 
-def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime]:
-    """What became of the request, and when its job was made."""
+def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime, str]:
+    """What became of the request, when its job was made, and its lane. An IntegrityError NOT_NULL: there is no such queue."""
     with autocommit(engine) as conn:
         for _ in range(KEY_TRIES):
             row = conn.execute(INSERT, parameters(request, job_id)).one_or_none()
@@ -100,14 +124,17 @@ def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitte
                 # Only this request's own id can have stood in the way: an earlier try was committed after all.
                 row = conn.execute(BY_ID, {"id": job_id}).one()
             if row is not None:
-                return Submitted(row.id, row.status, row.run_at, "created"), row.created_at
+                return Submitted(row.id, row.status, row.run_at, "created"), row.created_at, row.lane
+            key = {"client_id": request.client_id, "idempotency_key": request.idempotency_key}
+            if conn.execute(RELEASE_KEY, key).rowcount:
+                continue
             found = _find(conn, request, job_id)
             if found is not None:
                 return found
     raise RuntimeError("the idempotency key was found taken and free again three times: try again")
 
 
-def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime] | None:
+def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime, str] | None:
     """The job that holds the key, by a statement of its own: the INSERT's snapshot cannot see it (C9)."""
     row = conn.execute(
         BY_KEY, {"client_id": request.client_id, "idempotency_key": request.idempotency_key}
@@ -119,4 +146,4 @@ def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitte
         outcome = "created"
     elif row.request_fingerprint == request.request_fingerprint:
         outcome = "replayed"
-    return Submitted(row.id, row.status, row.run_at, outcome), row.created_at
+    return Submitted(row.id, row.status, row.run_at, outcome), row.created_at, row.lane

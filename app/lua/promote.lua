@@ -1,25 +1,23 @@
--- Moves due members of the scheduled set into the ready stream (C12).
--- KEYS 1 scheduled set: member "<job id>:<generation>:<attempts>", score run_at in ms rounded up
---      2 ready stream: fields j (job id), g (generation), a (attempts)
---      3 epoch: "ready:<token>" unless Redis lost its data
---      4 bad: list of members that could not be parsed
--- ARGV 1 now in ms (PostgreSQL's)   2 most members to move   3 lifetime of the bad list in seconds
+-- Moves due members of the scheduled set on (C12), and lets in what waits in queues.
+-- The set's members are "<job id>:<generation>:<attempts>:<lane>", their score is run_at in ms rounded up.
+-- KEYS 1 ready stream   2 scheduled set   3 epoch; the other keys have the same hash tag, and are named from the prefix
+-- ARGV 1 to 3 as in queues.lua   4 now in ms (PostgreSQL's)   5 most members to move   6 lifetime in seconds of the list of members that could not be parsed
 -- Returns {moved, bad, epoch or "", score of the first member left or ""}
 -- Each member is added first and removed next: an error of Redis (out of memory) leaves it in the set.
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+local now, bad_list = tonumber(ARGV[4]), prefix .. 'bad'
+local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, ARGV[5], 'WITHSCORES')
 local moved, bad = 0, 0
-for _, member in ipairs(due) do
-  local job, generation, attempts = string.match(member, '^(%x+%-%x+%-%x+%-%x+%-%x+):(%d+):(%d+)$')
-  if job and #job == 36 then
-    redis.call('XADD', KEYS[2], '*', 'j', job, 'g', generation, 'a', attempts)
+for at = 1, #due, 2 do
+  if add_due(due[at], tonumber(due[at + 1])) then
     moved = moved + 1
   else
-    redis.call('LPUSH', KEYS[4], string.sub(member, 1, 1024))
-    redis.call('LTRIM', KEYS[4], 0, 999)
-    redis.call('EXPIRE', KEYS[4], ARGV[3])
+    redis.call('LPUSH', bad_list, string.sub(due[at], 1, 1024))
+    redis.call('LTRIM', bad_list, 0, 999)
+    redis.call('EXPIRE', bad_list, ARGV[6])
     bad = bad + 1
   end
-  redis.call('ZREM', KEYS[1], member)
+  redis.call('ZREM', scheduled, due[at])
 end
-local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-return {moved, bad, redis.call('GET', KEYS[3]) or '', first[2] or ''}
+admit(now)
+local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
+return {moved, bad, redis.call('GET', epoch) or '', first[2] or ''}

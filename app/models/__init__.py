@@ -6,6 +6,7 @@ from app.models.cron import CronEntry, CronOccurrence, CronTotal
 from app.models.declarative import Base
 from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job, JobRevision
 from app.models.operations import AuditEntry, Leader, MinuteStat, Process
+from app.models.queues import Queue
 from app.models.tenants import ROLES, ApiKey, Client, User
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "Leader",
     "MinuteStat",
     "Process",
+    "Queue",
     "User",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, Double, Integer, String, Text
+from sqlalchemy import ARRAY, CheckConstraint, Double, Integer, SmallInteger, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.callback import MAX_TIMEOUT_SECONDS, METHODS, MIN_TIMEOUT_SECONDS
 
 
 class CallbackColumns:
-    """How the call is made, what counts as success, and what follows a failure."""
+    """How the call is made, what counts as success, what follows a failure, and what goes first."""
 
     payload: Mapped[str | None] = mapped_column(Text)
     callback_url: Mapped[str] = mapped_column(String(2048))
@@ -25,6 +25,8 @@ class CallbackColumns:
     on_success_host: Mapped[str | None] = mapped_column(String(300))
     on_failure_url: Mapped[str | None] = mapped_column(String(2048))
     on_failure_host: Mapped[str | None] = mapped_column(String(300))
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default="5")
+    tags: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
 def callback_checks() -> tuple[CheckConstraint, ...]:
@@ -32,4 +34,5 @@ def callback_checks() -> tuple[CheckConstraint, ...]:
     return (
         CheckConstraint(f"method IN {METHODS}", name="method"),
         CheckConstraint(f"timeout_seconds BETWEEN {MIN_TIMEOUT_SECONDS} AND {MAX_TIMEOUT_SECONDS:g}", name="timeout"),
+        CheckConstraint("priority BETWEEN 0 AND 9", name="priority"),
     )

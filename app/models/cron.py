@@ -72,6 +72,7 @@ class CronEntry(CallbackColumns, Base):
     expression: Mapped[str] = mapped_column(String(255))
     timezone: Mapped[str] = mapped_column(String(64))
     job_type: Mapped[str] = mapped_column(String(128))
+    queue: Mapped[str] = mapped_column(String(64), server_default="default")
     overlap: Mapped[str] = mapped_column(String(16), server_default="skip")
     catch_up: Mapped[str] = mapped_column(String(8), server_default="one")
     catch_up_window_seconds: Mapped[int] = mapped_column(Integer, server_default="3600")

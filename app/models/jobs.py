@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     ForeignKey,
@@ -32,6 +33,7 @@ EXECUTION_STATUSES = ("succeeded", "failed", "timed_out", "blocked", "lost")
 class Job(CallbackColumns, Base):
     """One callback to deliver, once. Only app.jobs writes `status`.
 
+    Queues are never deleted, and a foreign key would lock their rows at each submission: `queue_id` is none.
     `scheduled_for` is as asked, `first_due_at` when its present budget of attempts began to count. `follows_job_id` is the job
     whose end this one tells.
     """
@@ -69,6 +71,17 @@ class Job(CallbackColumns, Base):
         Index("ix_jobs_cron_entry", "cron_entry_id", "id", postgresql_where=text("cron_entry_id IS NOT NULL")),
         # a job's page: the jobs that told how it ended
         Index("ix_jobs_follows", "follows_job_id", postgresql_where=text("follows_job_id IS NOT NULL")),
+        # lists of a queue's jobs, newest first; what waits in a queue
+        Index("ix_jobs_queue", "queue_id", "id"),
+        Index("ix_jobs_waiting", "queue_id", "run_at", postgresql_where=text("status IN ('pending', 'scheduled')")),
+        # lists by tag
+        Index("ix_jobs_tags", "tags", postgresql_using="gin", postgresql_where=text("tags <> '{}'")),
+        # expirer: what was not started in time
+        Index(
+            "ix_jobs_expires",
+            "expires_at",
+            postgresql_where=text("expires_at IS NOT NULL AND status IN ('pending', 'scheduled')"),
+        ),
         # search: newest first by type, by callback host, by error class
         Index("ix_jobs_type", "type", "id"),
         Index("ix_jobs_callback_host", "callback_host", "id"),
@@ -81,9 +94,12 @@ class Job(CallbackColumns, Base):
     client_id: Mapped[int] = mapped_column(ForeignKey("clients.id"))
     type: Mapped[str] = mapped_column(String(128))
     payload_bytes: Mapped[int] = mapped_column(Integer)
+    queue_id: Mapped[int] = mapped_column(BigInteger)
     status: Mapped[str] = mapped_column(String(16))
     run_at: Mapped[Instant]
     scheduled_for: Mapped[Instant]
+    expires_at: Mapped[Instant | None]
+    dedupe_until: Mapped[Instant | None]
     first_due_at: Mapped[Instant] = mapped_column(server_default=db_now())
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
     attempts_before: Mapped[int] = mapped_column(Integer, server_default="0")
