@@ -70,6 +70,7 @@ def _content_type(value: str) -> str:
     return value
 
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Headers = Annotated[
     dict[str, str],
     PlainValidator(_headers),
@@ -169,7 +170,7 @@ class RequestFields(RequestModel):
     """What is sent, where to, and what counts as success."""
 
     callback_url: CallbackUrl = Field(description="Where it is delivered: a public http or https address.")
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = DEFAULT_METHOD
+    method: Method = DEFAULT_METHOD
     headers: Headers = Field(default_factory=dict)
     payload: Omittable[Payload] = Field(default_factory=absent)
     body: Omittable[Body] = Field(

@@ -1,7 +1,8 @@
 """The only writer of jobs.status: each change is one conditional UPDATE that names the statuses it may leave."""
 
-from app.jobs.changes import cancel, request_cancel, retry
+from app.jobs.changes import cancel, request_cancel, retry, run_now
 from app.jobs.claim import Claimed, claim, extend_leases, take_up
+from app.jobs.edit import JobEdit, edit
 from app.jobs.hand_back import HandedBack, hand_back
 from app.jobs.record import Recorded, ToRecord, record
 from app.jobs.requests import Changed, JobRequest, Submitted
@@ -11,18 +12,21 @@ __all__ = [
     "Changed",
     "Claimed",
     "HandedBack",
+    "JobEdit",
     "JobRequest",
     "Recorded",
     "Submitted",
     "ToRecord",
     "cancel",
     "claim",
+    "edit",
     "enqueue",
     "extend_leases",
     "hand_back",
     "record",
     "request_cancel",
     "retry",
+    "run_now",
     "submit",
     "take_up",
 ]

@@ -40,7 +40,7 @@ _WAIT = _HELD.format(lock="FOR NO KEY UPDATE")
 CHANGE = {
     "retry": text(f"""
         WITH {_WAIT}, clock AS MATERIALIZED (SELECT punctual_now() AS now)
-        UPDATE jobs j SET status = 'scheduled', run_at = now, attempts = 0, attempts_before = attempts_before + attempts,
+        UPDATE jobs j SET status = 'scheduled', run_at = now, first_due_at = now, attempts = 0, attempts_before = attempts_before + attempts,
                           queue_generation = queue_generation + 1, finished_at = NULL, cancel_requested_at = NULL, updated_at = now
         FROM held, clock WHERE j.id = held.id AND j.status = ANY(CAST(:leaves AS text[]))
         RETURNING j.id, j.client_id, j.queue_generation, j.run_at

@@ -1,4 +1,4 @@
-"""What a person or program may do to a job: cancel it, retry it, ask a running one to end."""
+"""What a person or program may do to a job: cancel it, retry it, run it now, ask a running one to end."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ RETRY = text("""
     FROM clock
     WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status = 'dead'
     RETURNING status, run_at, queue_generation, now
+""")
+RUN_NOW = text("""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
+    UPDATE jobs SET run_at = least(run_at, now), first_due_at = least(first_due_at, now), updated_at = now
+    FROM clock
+    WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status = 'scheduled'
+    RETURNING status, run_at, queue_generation, attempts, now
 """)
 REQUEST_CANCEL = text("""
     UPDATE jobs SET cancel_requested_at = coalesce(cancel_requested_at, punctual_now()), updated_at = punctual_now()
@@ -63,6 +70,23 @@ def retry(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
         if row is None:
             return _unchanged(conn, client_id, job_id)
     enqueue(stores, [Due(Ticket(str(job_id), row.queue_generation, 0), row.run_at)], since(asked_at, row.now))
+    return Changed("changed", row.status)
+
+
+def run_now(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
+    """Makes a job due that is scheduled, be it for its first attempt or for the next one. Stays `scheduled`.
+
+    A `pending` one is due as it is: unchanged. Generation and attempts are kept, so that the entry with the later time, still
+    in Redis, goes stale with the claim.
+    """
+    asked_at = boottime()
+    with autocommit(stores.engine) as conn:
+        row = conn.execute(RUN_NOW, {"id": job_id, "client_id": client_id}).one_or_none()
+        if row is None:
+            found = _unchanged(conn, client_id, job_id)
+            return Changed("unchanged", found.status) if found.status == "pending" else found
+    due = Due(Ticket(str(job_id), row.queue_generation, row.attempts), row.run_at)
+    enqueue(stores, [due], since(asked_at, row.now))
     return Changed("changed", row.status)
 
 
