@@ -11,7 +11,7 @@ checksum = $(shell cksum < $(1) | tr ' ' '-')
 RUN_STAMP := .venv/.installed-run-$(call checksum,requirements.txt)
 DEV_STAMP := .venv/.installed-dev-$(call checksum,requirements-dev.txt)
 # A .venv whose Python was removed or upgraded away, or that was never finished, is made anew.
-ifneq ($(filter up test check format lock,$(MAKECMDGOALS)),)
+ifneq ($(filter up demo test check format lock,$(MAKECMDGOALS)),)
 ifneq ($(shell $(IN_VENV) -c 'import pip, sys; print(sys.version_info >= (3, 11))' 2>/dev/null),True)
 $(shell rm -rf .venv)
 endif
@@ -24,16 +24,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for processes, so two at a time; each of the two has its own databases.
 PARALLEL ?= 2
 
-.PHONY: help up test check format lock clean
+.PHONY: help up demo test check format lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
 	@echo "Punctual: make what?"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile
-	@echo "PORT, RECEIVER_PORT and DATA_DIR move what 'make up' starts, as in: make up PORT=5000"
+	@echo "PORT, RECEIVER_PORT and DATA_DIR move what 'make up' and 'make demo' start, as in: make up PORT=5000"
 
 up: $(RUN_STAMP)  ## Run everything here: databases, web, worker, scheduler, demo receiver (Ctrl-C stops it)
 	@$(IN_VENV) -m flask --app wsgi up
+
+demo: $(RUN_STAMP)  ## The same with a day of made-up jobs and cron entries, for a look at the dashboard
+	@$(IN_VENV) -m flask --app wsgi up --demo
 
 test: $(DEV_STAMP)  ## Run the tests on throw-away databases; ARGS goes to pytest: make test ARGS='-k cron'
 	@$(IN_VENV) -m pytest -n $(PARALLEL) $(ARGS)

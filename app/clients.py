@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, select, text, update
 
@@ -19,7 +21,16 @@ ROTATE = text("""
     WHERE id = :id RETURNING signing_secret
 """)
 MAX_NAME_LENGTH = 128
-MAX_GRACE_HOURS = 168
+SECRET = text("""
+    SELECT signing_secret, CASE WHEN previous_secret_expires_at > punctual_now() THEN previous_secret_expires_at END
+    FROM clients WHERE id = :id
+""")
+SIGNING_NOW = text("""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
+    SELECT clock.now, c.signing_secret, CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END
+    FROM clock LEFT JOIN clients c ON c.id = :id
+""")
+DEFAULT_GRACE_HOURS, MAX_GRACE_HOURS = 24, 168
 MAX_RATE_LIMIT = 10_000_000
 
 
@@ -80,6 +91,25 @@ def list_clients(conn: Connection) -> Sequence[RowMapping]:
         Client.previous_secret_expires_at,
     )
     return conn.execute(select(*columns).order_by(Client.name)).mappings().all()
+
+
+@dataclass(frozen=True, slots=True)
+class SigningSecret:
+    """A client's secret, and until when the one before it signs as well: None when there is none, or its time is over."""
+
+    current: str
+    previous_expires_at: datetime | None
+
+
+def signing_secret(conn: Connection, client_id: int) -> SigningSecret:
+    """What a client's callbacks are signed with now."""
+    return SigningSecret(*conn.execute(SECRET, {"id": client_id}).one())
+
+
+def signing_now(conn: Connection, client_id: int | None) -> tuple[datetime, tuple[str, ...]]:
+    """(PostgreSQL's time, what a client's callbacks are signed with at that time: none without a client)."""
+    now, *secrets = conn.execute(SIGNING_NOW, {"id": client_id}).one()
+    return now, tuple(secret for secret in secrets if secret is not None)
 
 
 def rotate_secret(conn: Connection, client_id: int, grace_hours: int) -> str | None:

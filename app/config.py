@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 Network = IPv4Network | IPv6Network
 ENVIRONMENTS = ("local", "production")
@@ -16,6 +16,16 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 class ConfigurationError(ValueError):
     """A setting that cannot be used; the message names it and says what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EgressProxy:
+    """The HTTP proxy that every callback goes through."""
+
+    host: str
+    port: int
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +53,8 @@ class Settings:
     worker_concurrency: int = 128
     worker_processes: int = 1
     shutdown_grace_seconds: float = 20.0
-    callback_timeout_seconds: float = 10.0
     ca_bundle: str | None = None
+    egress_proxy: EgressProxy | None = None
     log_level: str = "info"
     log_json: bool = False
 
@@ -88,6 +98,7 @@ class Settings:
             worker_processes=read.number("WORKER_PROCESSES", 1, 1, 64),
             shutdown_grace_seconds=float(read.number("SHUTDOWN_GRACE_SECONDS", 20, 0, 3600)),
             ca_bundle=read.file("CA_BUNDLE"),
+            egress_proxy=read.proxy("EGRESS_PROXY"),
             log_level=read.choice("LOG_LEVEL", "info", LOG_LEVELS),
             log_json=read.choice("LOG_FORMAT", "json" if production else "text", ("json", "text")) == "json",
         )
@@ -156,6 +167,21 @@ class _Reader:
                 f"{name} takes an address that begins with {' or '.join(s + '://' for s in schemes)}"
             )
         return value
+
+    def proxy(self, name: str) -> EgressProxy | None:
+        """The message never quotes the value: it may hold a password."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if not host or not port or parts.scheme != "http" or parts.path.strip("/") or parts.query or parts.fragment:
+            raise ConfigurationError(f"{name} takes http://host:port, or http://user:password@host:port")
+        user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
+        return EgressProxy(host, port, user, password)
 
     def database_url(self, name: str) -> str | None:
         """A PostgreSQL URL in the form SQLAlchemy takes for psycopg 3."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from app.retry import DEFAULT_POLICY, RetryPolicy
+from app.retry import DEFAULT_POLICY, RetryPolicy, delay
 
 MAX_SPAN_SECONDS = 30 * 86_400.0
 MAX_GIVE_UP_SECONDS = 365 * 86_400.0
@@ -24,14 +25,26 @@ def text_of(policy: RetryPolicy) -> str | None:
 
 @lru_cache(maxsize=1024)
 def policy_of(stored: str | None) -> RetryPolicy:
-    """The stored policy. Never raises: one that cannot be read is the default, so that the job stays retryable."""
+    """The stored policy. Never raises: one that cannot be read or used is the default, so that the job stays retryable."""
     if stored is None:
         return DEFAULT_POLICY
     try:
         values = json.loads(stored)
-        return RetryPolicy(**{**values, "delays": tuple(values.get("delays", ()))})
-    except (TypeError, ValueError, AttributeError):
+        policy = RetryPolicy(**{**values, "delays": tuple(values.get("delays", ()))})
+        _try(policy)
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
         return DEFAULT_POLICY
+    return policy
+
+
+def _try(policy: RetryPolicy) -> None:
+    """Raises what would go wrong later, when an attempt is judged or a job is shown."""
+    for attempt in range(1, len(policy.delays) + 2):
+        delay(policy, attempt, 0.5)
+    limit = policy.give_up_after_seconds
+    numbers = (policy.base_seconds, policy.factor, policy.max_seconds, 1.0 if limit is None else limit)
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError("The retry policy holds what is no span.")
 
 
 def shown(stored: str | None) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from typing import Self
 
 from sqlalchemy.exc import OperationalError
 
+from app import demo_data
 from app.child import Child, StartFailed
 from app.config import Settings, child_environment
 from app.credentials import Credentials, prepare_database, secret_key
+from app.database import make_engine
 from app.embedded import EmbeddedStores
 from app.first_job import FirstJob, base_url
 from app.restarts import Restarts, say, shorten
@@ -27,11 +29,14 @@ HEALTHY_SECONDS = 60.0
 HOUSEKEEPING_SECONDS = 600.0
 
 
-def up(settings: Settings) -> int:
+def up(settings: Settings, with_demo_data: bool = False) -> int:
     """Runs until Ctrl-C, SIGTERM or SIGHUP. Returns the exit code: 0 after a stop, 1 when the start failed."""
     stop = Stop()
+    if with_demo_data and (why := demo_data.refusal(settings)) is not None:
+        say(why)
+        return 1
     try:
-        with Supervisor(settings, stop) as supervisor:
+        with Supervisor(settings, stop, with_demo_data) as supervisor:
             supervisor.start()
             supervisor.run()
     except StartFailed as error:
@@ -67,10 +72,11 @@ class Stop:
 class Supervisor:
     """Starts the databases that no URL names, then the programs; starts again what dies; stops the databases last."""
 
-    def __init__(self, settings: Settings, stop: Stop) -> None:
+    def __init__(self, settings: Settings, stop: Stop, with_demo_data: bool = False) -> None:
         """Raises StartFailed when the data folder is in use."""
         self._settings = settings
         self._stop = stop
+        self._with_demo_data = with_demo_data
         self._restarts = Restarts()
         self._housekeeping_at = time.monotonic() + HOUSEKEEPING_SECONDS
         self._stores = EmbeddedStores.in_folder(
@@ -106,6 +112,8 @@ class Supervisor:
             self._restarts.watch(child)
         with closing(FirstJob(settings, credentials)) as first_job:
             is_up = self._wait_for_health(first_job) and self._introduce(first_job, credentials)
+        if is_up and self._with_demo_data:
+            self._fill(settings)
         if is_up:
             say(f"Started in {time.monotonic() - began:.1f} s. Ctrl-C stops everything; the data stays.")
 
@@ -170,6 +178,13 @@ class Supervisor:
         say(f"  Password, key  {self._folder.path / 'credentials.json'}")
         say(f"  Logs           {self._folder.logs}")
         return True
+
+    def _fill(self, settings: Settings) -> None:
+        engine = make_engine(settings.require_stores()[0], 1)
+        try:
+            say(demo_data.fill(engine, settings.receiver_port))
+        finally:
+            engine.dispose()
 
     def _wait(self, seconds: float) -> bool:
         """Keeps watch meanwhile. True when asked to stop."""

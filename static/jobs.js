@@ -66,18 +66,6 @@ function watchForm(form) {
     });
   }
   for (const field of form.querySelectorAll("[data-json]")) watch(field);
-  for (const field of form.querySelectorAll("[data-planned]")) field.addEventListener("input", () => showPlanned(field));
-}
-
-let asked = 0;
-async function showPlanned(field) {
-  const place = document.getElementById(field.dataset.planned);
-  const mine = ++asked;
-  const query = new URLSearchParams({ max_attempts: field.value });
-  const response = await fetch(`${place.dataset.plannedUrl}?${query}`, { headers: { "X-Fragment": "1" } });
-  if (!response.ok || mine !== asked) return;
-  const answer = new DOMParser().parseFromString(await response.text(), "text/html").getElementById(place.id);
-  if (answer) place.replaceWith(answer);
 }
 
 for (const form of document.querySelectorAll("form.job-form")) watchForm(form);

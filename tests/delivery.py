@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -51,7 +53,8 @@ class Delivery:
 
     deliverer: Deliverer
     answers: list[tuple[Claim, Answer]] = field(default_factory=list)
-    unsent: list[Claim] = field(default_factory=list)
+    unsent: list[tuple[Claim, float]] = field(default_factory=list)
+    standing: list[int] = field(default_factory=list)
 
     def wait(self, count: int, timeout: float = 10.0) -> list[tuple[Claim, Answer]]:
         eventually(lambda: len(self.answers) >= count, timeout=timeout)
@@ -76,7 +79,8 @@ def running_deliverer(
     clock.sync(NOW)
     resolver = Resolver(lookup=lookup)
     answers: list[tuple[Claim, Answer]] = []
-    unsent: list[Claim] = []
+    unsent: list[tuple[Claim, float]] = []
+    standing: list[int] = []
     deliverer = Deliverer(
         settings=Settings(**{"allowed_callback_cidrs": LOOPBACK, **settings}),
         clock=clock,
@@ -84,15 +88,32 @@ def running_deliverer(
         may_send=may_send,
         on_answers=answers.extend,
         on_unsent=unsent.extend,
+        on_standing=standing.append,
         per_host=per_host,
     )
     deliverer.start()
     try:
-        yield Delivery(deliverer, answers, unsent)
+        yield Delivery(deliverer, answers, unsent, standing)
     finally:
         deliverer.stop()
         resolver.close()
         assert not deliverer.is_alive()
+
+
+def split(request: bytes) -> tuple[str, list[tuple[str, str]], bytes]:
+    """(request line, headers in their order, body)."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    return first, [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)], body
+
+
+def resolving(*addresses: str) -> Callable[..., list[Any]]:
+    """A lookup that answers each name with these addresses."""
+
+    def lookup(_host: str, _port: object, **_options: object) -> list[Any]:
+        return [(socket.AF_INET6 if ":" in each else socket.AF_INET, 1, 6, "", (each, 0)) for each in addresses]
+
+    return lookup
 
 
 class Receiver:
@@ -159,6 +180,20 @@ def receiver(speak: Callable[[socket.socket, Receiver], None]) -> Iterator[Recei
         yield made
     finally:
         made.close()
+
+
+@contextmanager
+def tls_receiver(certificate: str, folder: Path) -> Iterator[Receiver]:
+    (folder / "server.pem").write_text(certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+
+    def speak(connection: socket.socket, made: Receiver) -> None:
+        with context.wrap_socket(connection, server_side=True) as encrypted:
+            keeping_alive(encrypted, made)
+
+    with receiver(speak) as made:
+        yield made
 
 
 def answering(answer: bytes) -> Callable[[socket.socket, Receiver], None]:

@@ -1,4 +1,4 @@
-"""System programs that some tests need: skipped by name where one is missing, and a failure in CI."""
+"""System programs that some tests need: skipped by name where one is missing, and a failure in CI unless it is another language's."""
 
 from __future__ import annotations
 
@@ -17,3 +17,11 @@ def requires_program(*names: str) -> str:
     if os.environ.get("CI") == "true":
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+def other_language(name: str) -> str:
+    """The path of a program that nobody needs to work on Punctual; skipped by name where it is missing, in CI too."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed: what the documents show for it is not tried here")
+    return found

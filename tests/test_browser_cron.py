@@ -46,7 +46,7 @@ def test_an_entry_is_made_and_changed_with_its_next_times_before_ones_eyes(sign_
     page.get_by_label("Spread over").fill("600")
     expect(preview).to_contain_text("up to 10 min later")
     page.get_by_label("Name").fill("nightly")
-    page.get_by_label("Type").fill("report.send")
+    page.get_by_label("Type", exact=True).fill("report.send")
     page.get_by_label("Callback URL").fill("http://127.0.0.1:9/hook")
     page.get_by_label("Payload").fill('{"a": ]')
     expect(page.locator("#payload-check")).to_contain_text("at line 1")

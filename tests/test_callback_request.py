@@ -7,21 +7,25 @@ from collections.abc import Iterator
 import pytest
 from standardwebhooks import Webhook
 
+from app.callback import METHODS
 from app.version import VERSION
-from tests.delivery import NOW, SECRETS, Delivery, keeping_alive, make_claim, receiver, running_deliverer
+from tests.delivery import (
+    NOW,
+    SECRETS,
+    Delivery,
+    answering,
+    keeping_alive,
+    make_claim,
+    receiver,
+    running_deliverer,
+    split,
+)
 
 
 @pytest.fixture(scope="module")
 def delivery() -> Iterator[Delivery]:
     with running_deliverer() as delivery:
         yield delivery
-
-
-def split(request: bytes) -> tuple[str, list[tuple[str, str]], bytes]:
-    """(request line, headers in their order, body)."""
-    head, _, body = request.partition(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    return first, [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)], body
 
 
 def test_the_default_request_has_exactly_these_headers(delivery: Delivery) -> None:
@@ -67,7 +71,7 @@ def test_the_signature_is_one_that_the_reference_library_takes(
     verifier.verify(body, fields)
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("body", [None, b"", b"some \0 bytes"])
 def test_each_method_with_and_without_a_body(delivery: Delivery, method: str, body: bytes | None) -> None:
     with receiver(keeping_alive) as made:
@@ -152,9 +156,68 @@ def test_a_claim_that_cannot_be_sent_fails_alone(delivery: Delivery, changes: di
     assert len(made.requests) == 1
 
 
-def test_success_is_what_the_job_says(delivery: Delivery) -> None:
+LATIN_1 = "".join(map(chr, (*range(0x20, 0x7F), *range(0xA0, 0x100))))
+
+
+@pytest.mark.parametrize("value", [LATIN_1, "\xa0", "\xa0x\xa0", "x:y; z", ";", ":", '"', "%00", "\xad"])
+def test_latin_1_values_go_out_byte_for_byte(delivery: Delivery, value: str) -> None:
     with receiver(keeping_alive) as made:
-        assert delivery.call(made.url, success_statuses=((200, 200),)).error_class is None
+        assert delivery.call(made.url, headers=(("X-Value", value),)).error is None
+    [line] = [line for line in made.requests[0].split(b"\r\n") if line.startswith(b"X-Value:")]
+    assert line.removeprefix(b"X-Value:").strip(b" ") == value.encode("latin-1").strip(b" ")
+
+
+@pytest.mark.parametrize(
+    "name", ["Accept", "accept", "Authorization", "Cookie", "Accept-Encoding", "Range", "X!#$%&'*+.^_`|~"]
+)
+def test_a_header_of_the_job_is_sent_once_and_libcurl_adds_none(delivery: Delivery, name: str) -> None:
+    with receiver(keeping_alive) as made:
+        assert delivery.call(made.url, headers=((name, "given"),)).error is None
+    _, headers, _ = split(made.requests[0])
+    assert [value for found, value in headers if found.lower() == name.lower()] == ["given"]
+
+
+@pytest.mark.parametrize("content_type", ["application/xml", "text/plain; charset=utf-8", 'a/b;c="d e"', "A/B"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_body_goes_with_its_content_type(delivery: Delivery, method: str, content_type: str) -> None:
+    body = "<é/>\r\n\r\n".encode()
+    with receiver(keeping_alive) as made:
+        assert delivery.call(made.url, method=method, body=body, content_type=content_type).error is None
+    _, headers, sent = split(made.requests[0])
+    assert (sent, dict(headers)["Content-Type"], dict(headers)["Content-Length"]) == (
+        body,
+        content_type,
+        str(len(body)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status", "error_class"),
+    [
+        (((200, 200),), 200, None),
+        (((200, 299),), 299, None),
+        (((200, 299),), 300, "redirect"),
+        (((200, 200),), 201, "protocol"),
+        (((302, 302),), 302, None),
+        (((302, 302),), 303, "redirect"),
+        (((404, 404),), 404, None),
+        (((200, 299), (404, 404)), 404, None),
+        (((404, 404),), 200, "protocol"),
+        (((404, 404),), 410, "http_4xx"),
+        (((500, 599),), 503, None),
+        (((200, 299),), 503, "http_5xx"),
+    ],
+)
+def test_success_is_what_the_job_says(
+    delivery: Delivery, statuses: tuple[tuple[int, int], ...], status: int, error_class: str | None
+) -> None:
+    with receiver(answering(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)) as made:
+        answer = delivery.call(made.url, success_statuses=statuses)
+    assert (answer.status_code, answer.error_class) == (status, error_class)
+    assert answer.execution_status == ("succeeded" if error_class is None else "failed")
+
+
+def test_a_good_status_that_the_job_does_not_take_is_told_so(delivery: Delivery) -> None:
+    with receiver(keeping_alive) as made:
         refused = delivery.call(made.url, success_statuses=((201, 299), (404, 404)))
-    assert (refused.status_code, refused.error_class) == (200, "protocol")
     assert refused.error == "The receiver answered 200 OK, which this job does not take as success."

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 from werkzeug.test import TestResponse
 
 from tests.factories import make_client
+from tests.forms import values
 from tests.pages import Person
 
 FORM = {
@@ -66,22 +67,6 @@ def errors(answer: TestResponse) -> str:
 
 def made(bob: Person, client_id: int, **fields: str) -> str:
     return location(bob.post("/cron/new", **{**FORM, "client": str(client_id), **fields}))
-
-
-def values(page: str) -> dict[str, str]:
-    """The fields of a form as a browser would send them back."""
-    found = dict(re.findall(r'<input[^>]* name="([a-z_]+)"[^>]*? value="([^"]*)"', page))
-    for tag in re.findall(r"<input[^>]*checked[^>]*>", page):
-        name, value = re.search(r'name="([a-z_]+)"', tag), re.search(r'value="([^"]*)"', tag)
-        assert name and value
-        found[name[1]] = value[1]
-    for name, body in re.findall(r'<textarea[^>]* name="([a-z_]+)"[^>]*>\r?\n(.*?)</textarea>', page, re.DOTALL):
-        found[name] = body.replace("\n", "\r\n")
-    for name, body in re.findall(r'<select[^>]* name="([a-z_]+)"[^>]*>(.*?)</select>', page, re.DOTALL):
-        chosen = re.search(r'selected value="([^"]*)"', body)
-        if chosen:
-            found[name] = chosen[1]
-    return {name: html.unescape(value) for name, value in found.items() if name != "csrf_token"}
 
 
 def test_the_form_makes_an_entry_of_all_its_fields(bob: Person, client_id: int, entry: Callable[[], Any]) -> None:

@@ -12,7 +12,7 @@ import redis
 from flask import Flask
 from sqlalchemy import Connection, Engine
 
-from app.dashboard import job_request
+from app import request_text
 from app.dashboard.attempt_times import phases
 from app.dashboard.json_text import pretty
 from app.jobs import queries
@@ -88,13 +88,13 @@ def test_the_curl_command_sends_the_same_in_a_real_shell(scene: Scene, ada: Pers
 
 
 def test_a_long_payload_is_left_to_a_file() -> None:
-    command = job_request.curl("https://example.com/", [], "x" * 100_000)
+    command = request_text.curl("https://example.com/", [], "x" * 100_000)
     assert len(command) < 200 and shlex.split(command)[-1] == "@payload.json"
 
 
 def test_request_headers_stand_on_lines_of_their_own() -> None:
-    fields = job_request.headers(UUID(int=1), "a\r\nX-Evil: 1 é", 2, 5)
-    text_lines = job_request.lines("https://h/p?q", fields, 10).split("\n")
+    fields = request_text.headers(UUID(int=1), "a\r\nX-Evil: 1 é", 2, 5)
+    text_lines = request_text.lines("https://h/p?q", fields, 10).split("\n")
     assert text_lines[0] == "POST /p?q HTTP/1.1" and "X-Job-Type: a%0D%0AX-Evil: 1 %C3%A9" in text_lines
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine
 from werkzeug.test import TestResponse
 
 from tests.factories import Scene, make_client
+from tests.forms import refusals
 from tests.pages import HOSTILE, Person, assert_text_only
 
 HOOK = "http://127.0.0.1:9/hook"
@@ -53,13 +54,6 @@ def made(answer: TestResponse, scene: Scene) -> dict[str, Any]:
     (row,) = [dict(row) for row in scene.all("jobs")]
     assert answer.headers["Location"] == f"/jobs/{row['id']}"
     return row
-
-
-def refusals(answer: TestResponse) -> dict[str, str]:
-    """What the form says is wrong, by field."""
-    assert answer.status_code == 422
-    found = re.findall(r'id="(\w+)-error">.*?</svg> (.*?)</div>', answer.text, re.DOTALL)
-    return {name: html.unescape(message) for name, message in found}
 
 
 def test_makes_a_job_that_is_due_now(scene: Scene, ada: Person) -> None:
@@ -218,7 +212,7 @@ def test_a_duplicate_of_nothing_is_an_empty_form(scene: Scene, ada: Person) -> N
         ("0", "from 1 to 100"),
         ("x", "from 1 to 100"),
         ("9" * 40, "from 1 to 100"),
-        ("", "from 1 to 100"),
+        ("", "Retries wait 1 s, 2 s, 4 s, 8 s: 15 s in all"),
     ],
 )
 def test_shows_the_planned_delays(scene: Scene, ada: Person, attempts: str, words: str) -> None:

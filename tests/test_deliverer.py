@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from app.attempts import Answer, Claim
+from app.callbacks.request import fill
 from tests.delivery import OK, Receiver, hanging, keeping_alive, make_claim, receiver, running_deliverer
 from tests.eventually import eventually
 from worker.deliverer import Deliverer
-from worker.request import fill
 
 
 def closing_after(answered: int) -> Callable[[socket.socket, Receiver], None]:
@@ -220,7 +220,7 @@ def test_a_bug_in_one_delivery_leaves_the_others_alone(monkeypatch: pytest.Monke
             raise KeyError("a bug")
         fill(curl, claim, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("worker.call.fill", buggy)
+    monkeypatch.setattr("app.callbacks.call.fill", buggy)
     with receiver(keeping_alive) as made, running_deliverer() as delivery:
         delivery.deliverer.submit([make_claim(made.url, type=kind) for kind in ("good", "bad", "good")])
         outcomes = {(claim.type, answer.error_class) for claim, answer in delivery.wait(3)}

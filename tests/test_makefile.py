@@ -63,7 +63,7 @@ def test_help_names_each_target_and_touches_nothing(checkout: Path) -> None:
     (checkout / ".venv").mkdir()
     before = sorted(checkout.rglob("*"))
     listed = make(checkout).stdout
-    for target in ("help", "up", "test", "check", "format", "lock", "clean"):
+    for target in ("help", "up", "demo", "test", "check", "format", "lock", "clean"):
         assert f"  {target}\t" in listed
     assert sorted(checkout.rglob("*")) == before
 

@@ -41,7 +41,7 @@ RAW = [
     pytest.param(b"hello\r\n", None, "protocol", "", id="not HTTP"),
     pytest.param(b"HTTP/1.1 204 No Content\r\n" + CLOSE, 204, None, "", id="204"),
     pytest.param(
-        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9\r\nContent-Length: 0\r\n" + CLOSE,
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n" + CLOSE,
         302,
         "redirect",
         "",
@@ -144,7 +144,7 @@ def test_raw_answers_have_honest_outcomes(
     assert answer.response_body == body
     assert (answer.error is None) == (error_class is None)
     assert len(made.requests) == 1
-    assert "127.0.0.1" not in (answer.error or "").replace("http://127.0.0.1:9", "")
+    assert "127.0.0.1" not in (answer.error or "").replace("http://127.0.0.1:9/", "")
 
 
 def test_a_redirect_shows_its_location_and_is_not_followed(delivery: Delivery) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from app.callbacks.addresses import Resolution
 from tests.eventually import eventually
-from worker.resolver import IDLE_SECONDS, KEEP_FAILURE_SECONDS, KEEP_SECONDS, MAX_NAMES, Resolution, Resolver
+from worker.resolver import IDLE_SECONDS, KEEP_FAILURE_SECONDS, KEEP_SECONDS, MAX_NAMES, Resolver
 
 
 class Names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from sqlalchemy.exc import IntegrityError
 from app import jobs
 from app.attempts import Claim
 from app.ids import uuid7
+from app.jobs import bulk
+from app.jobs.bulk import By
 from app.jobs.changes import cancel_for_next
 from app.jobs.rescue import bury_exhausted
 from app.models.jobs import STATUSES
@@ -22,6 +25,7 @@ from app.stream import Ticket
 from tests.factories import Scene, as_json, lost, make_job, to_record
 
 CLAIM_OF_NOBODY = uuid7()
+BY = By("user", "ada")
 
 
 @pytest.fixture
@@ -66,6 +70,10 @@ def hand_back(scene: Scene, job_id: UUID) -> None:
     jobs.hand_back(scene.conn, worker_of(scene, job_id), [claim_of(scene, job_id)])
 
 
+def move(scene: Scene, job_id: UUID, seconds: float) -> None:
+    jobs.edit(scene.stores, scene.client_id, job_id, {"run_at": scene.now() + timedelta(seconds=seconds)})
+
+
 def bury(scene: Scene, job_id: UUID) -> None:
     bury_exhausted(scene.conn, [job_id])
 
@@ -79,6 +87,10 @@ ACTS: dict[str, Callable[[Scene, UUID], Any]] = {
     "hand back": hand_back,
     "cancel": lambda scene, job_id: jobs.cancel(scene.stores, scene.client_id, job_id),
     "retry": lambda scene, job_id: jobs.retry(scene.stores, scene.client_id, job_id),
+    "edit": lambda scene, job_id: jobs.edit(scene.stores, scene.client_id, job_id, {"max_attempts": 7}),
+    "move later": lambda scene, job_id: move(scene, job_id, 60),
+    "move earlier": lambda scene, job_id: move(scene, job_id, -60),
+    "run now": lambda scene, job_id: jobs.run_now(scene.stores, scene.client_id, job_id),
     "request cancel": lambda scene, job_id: jobs.request_cancel(scene.conn, job_id),
     "cancel for next": lambda scene, job_id: cancel_for_next(scene.conn, job_id),
     "bury exhausted": bury,
@@ -96,6 +108,14 @@ ALLOWED = {
     ("cancel", "pending"): "cancelled",
     ("cancel", "scheduled"): "cancelled",
     ("retry", "dead"): "scheduled",
+    ("edit", "pending"): "pending",
+    ("edit", "scheduled"): "scheduled",
+    ("edit", "dead"): "dead",
+    ("move later", "pending"): "scheduled",
+    ("move later", "scheduled"): "scheduled",
+    ("move earlier", "pending"): "pending",
+    ("move earlier", "scheduled"): "pending",
+    ("run now", "scheduled"): "scheduled",
     ("request cancel", "running"): "running",
     ("cancel for next", "pending"): "cancelled",
     ("cancel for next", "scheduled"): "cancelled",
@@ -129,7 +149,17 @@ def test_cancel_and_retry_say_what_they_did(scene: Scene, status: str) -> None:
     assert (retried.outcome, retried.status) == (("changed", "scheduled") if can_retry else ("refused", status))
 
 
-@pytest.mark.parametrize("change", [jobs.cancel, jobs.retry])
+@pytest.mark.parametrize("retry", [jobs.retry, lambda stores, _, job_id: bulk.change(stores, "retry", [job_id], BY)])
+def test_a_retry_begins_anew_to_count_when_to_give_up(scene: Scene, retry: Callable[..., Any]) -> None:
+    job_id = scene.job("dead", first_due_at=scene.now() - timedelta(days=1))
+    retry(scene.stores, None, job_id)
+    row = scene.row(job_id)
+    assert (row["status"], row["first_due_at"]) == ("scheduled", row["run_at"])
+
+
+@pytest.mark.parametrize(
+    "change", [jobs.cancel, jobs.retry, lambda *of: jobs.edit(*of, {"max_attempts": 7}), jobs.run_now]
+)
 def test_a_strangers_job_is_missing(scene: Scene, change: Callable[..., jobs.Changed]) -> None:
     for status in ("pending", "dead"):
         job_id = scene.job(status)

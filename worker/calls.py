@@ -11,18 +11,21 @@ import structlog
 
 from app.attempts import Answer, Claim
 from app.callback_url import CallbackUrlRefused, Target, parse
+from app.callbacks.addresses import NO_LOOKUP, Finding
+from app.callbacks.call import Call, failure
+from app.callbacks.outcome import LOST, WORKER_FAULT, lookup_timeout
 from app.clock import Clock
 from app.config import Settings
-from worker.call import Call, failure
 from worker.host_slots import HostSlots, Place
-from worker.lookups import Finding, Lookups
-from worker.outcome import LOST, WORKER_FAULT, lookup_timeout
+from worker.lookups import Lookups
 from worker.resolver import Resolver
 from worker.socket_loop import SocketLoop
 
 logger = structlog.get_logger(__name__)
 
 Answers = list[tuple[Claim, Answer]]
+# With the seconds after which each may be read again.
+Unsent = list[tuple[Claim, float]]
 Pending = tuple[Claim, Target]
 
 IDLE_TURN_SECONDS = 0.5
@@ -30,8 +33,12 @@ IDLE_TURN_SECONDS = 0.5
 HELD_TURN_SECONDS = 0.02
 # So that a large batch does not keep answers waiting, and other threads get their turn.
 STARTS_A_TURN = 128
+# While somebody waits for a host, it looks this often who stands still.
+STANDING_TURN_SECONDS = 0.05
+MIN_PAUSE_SECONDS = 0.1
+# Well below the grace of marks (C16), which would take what is away for longer for lost.
+MAX_PAUSE_SECONDS = 2.0
 MAX_SPARE_CALLS = 1024
-NO_LOOKUP = Finding()
 
 
 class Calls:
@@ -48,7 +55,7 @@ class Calls:
         per_host: int,
     ) -> None:
         self._settings, self._clock, self._may_send, self._loop = settings, clock, may_send, loop
-        self._lookups: Lookups[Call] = Lookups(resolver, settings.allowed_callback_cidrs, loop.wake)
+        self._lookups: Lookups[Call] = Lookups(resolver, settings, loop.wake)
         self._slots: HostSlots[Pending] = HostSlots(per_host)
         allowed = settings.allowed_callback_cidrs
         self._parse = lru_cache(maxsize=4096)(lambda url: parse(url, allowed))
@@ -57,14 +64,19 @@ class Calls:
         self._sending: set[Call] = set()
         self._spare: list[Call] = []
         self.answered: Answers = []
-        self.unsent: list[Claim] = []
+        self.unsent: Unsent = []
 
     def patience(self) -> float:
         """How long a turn may wait when nothing happens, in seconds."""
         if self._ready:
             return HELD_TURN_SECONDS if self._is_held else 0.0
+        most = STANDING_TURN_SECONDS if self._slots.is_anyone_waiting else IDLE_TURN_SECONDS
         deadline = self._lookups.next_deadline()
-        return IDLE_TURN_SECONDS if deadline is None else min(IDLE_TURN_SECONDS, max(0.0, deadline - time.monotonic()))
+        return most if deadline is None else min(most, max(0.0, deadline - time.monotonic()))
+
+    def standing(self) -> int:
+        """How many claims wait for hosts that are slow to let them in."""
+        return self._slots.standing(time.monotonic())
 
     def take(self, claim: Claim) -> None:
         """A new claim: it gets a slot of its host, waits for one, or is unsent because too many wait there."""
@@ -77,18 +89,24 @@ class Calls:
             logger.exception("claim_not_taken", job_id=str(claim.job_id))
             self.answered.append((claim, failure(self._clock.now(), "protocol", WORKER_FAULT)))
             return
-        place = self._slots.offer(target.key, (claim, target))
+        now = time.monotonic()
+        place = self._slots.offer(target.key, (claim, target), now)
         if place is Place.TAKEN:
             self._ready.append((claim, target))
         elif place is Place.REFUSED:
-            self.unsent.append(claim)
+            # A quick host has room again soon; one that stands still is left alone for longer and longer.
+            wait_seconds = self._slots.wait_seconds(target.key, now)
+            self.unsent.append((claim, min(max(wait_seconds, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)))
 
     def advance(self) -> None:
         """Moves each call on by what has happened since the last turn."""
         for call, finding in self._lookups.arrived():
             self._send(call, finding)
         for call in self._lookups.expired(time.monotonic()):
-            self._answer(call, call.failure(*lookup_timeout(call.claim)))
+            if self._settings.egress_proxy is None:
+                self._answer(call, call.failure(*lookup_timeout(call.claim)))
+            else:
+                self._send(call, NO_LOOKUP)
         self._start_ready()
         for curl, code, message in self._loop.finished():
             self._finish(curl.call, code, message)
@@ -131,7 +149,7 @@ class Calls:
             call.begin(claim, target, now)
             finding = NO_LOOKUP if target.address is not None else self._lookups.known(target.host)
             if finding is None:
-                self._lookups.wait(target.host, call, call.deadline)
+                self._lookups.wait(target.host, call, call.lookup_deadline)
             else:
                 self._send(call, finding)
 

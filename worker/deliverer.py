@@ -2,7 +2,7 @@
 
 What happens to a claim, in order:
 1. `submit` takes it, from any thread.
-2. It gets a slot of its host, or waits for one; when too many wait there, it is handed back unsent.
+2. It gets a slot of its host, or waits for one; when too many wait there, it is handed back unsent, for a while later.
 3. Once `may_send` says so (C17) its call begins, and its deadline with it.
 4. Its host name is looked up, and each address checked.
 5. libcurl connects. It asks before it does: may this address be called? And before it sends: may this worker, still?
@@ -26,7 +26,7 @@ import structlog
 from app.attempts import Claim
 from app.clock import Clock
 from app.config import Settings
-from worker.calls import Answers, Calls
+from worker.calls import Answers, Calls, Unsent
 from worker.resolver import Resolver
 from worker.socket_loop import SocketLoop
 
@@ -44,7 +44,10 @@ SWITCH_SECONDS = 0.0001
 
 
 class Deliverer(threading.Thread):
-    """Sends claims. `on_answers` and `on_unsent` are called from its thread and must not wait for long."""
+    """Sends claims. What it is given to call is called from its thread and must not wait for long.
+
+    `on_unsent` takes what too many others wait before, `on_standing` how many claims wait for slow hosts, when that changes.
+    """
 
     def __init__(
         self,
@@ -54,11 +57,13 @@ class Deliverer(threading.Thread):
         resolver: Resolver,
         may_send: Callable[[], bool],
         on_answers: Callable[[Answers], None],
-        on_unsent: Callable[[list[Claim]], None],
+        on_unsent: Callable[[Unsent], None],
+        on_standing: Callable[[int], None],
         per_host: int = PER_HOST,
     ) -> None:
         super().__init__(name="deliverer", daemon=True)
-        self._on_answers, self._on_unsent = on_answers, on_unsent
+        self._on_answers, self._on_unsent, self._on_standing = on_answers, on_unsent, on_standing
+        self._standing = 0
         # libcurl counts those in use too: with fewer than that, a busy worker would connect anew for each call.
         self._loop = SocketLoop(max(MIN_CONNECTIONS_KEPT, 2 * settings.worker_concurrency))
         self._calls = Calls(
@@ -124,6 +129,10 @@ class Deliverer(threading.Thread):
             self._commands.popleft()()
         self._calls.advance()
         self._hand_on()
+        standing = self._calls.standing()
+        if standing != self._standing:
+            self._on_standing(standing)
+            self._standing = standing
 
     def _hand_on(self) -> None:
         # Emptied only after the hand-over went well: after a fault the next turn hands the same claims on again.

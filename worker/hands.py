@@ -12,12 +12,23 @@ Fence = tuple[UUID, int, int]
 
 
 class Hands:
-    """A bounded set of held claims. The consumer reads no more than there are free places."""
+    """A bounded set of held claims. The consumer reads no more than there are free places.
+
+    What waits for a slow host takes no place meanwhile, so that others are read past it. Its number is bounded all the same: a
+    host must have all its calls under way before anything waits for it, and takes so many times their number at most.
+    """
 
     def __init__(self, places: int) -> None:
         self.places = places
         self._held: dict[Fence, tuple[Claim, UUID]] = {}
+        self._standing = 0
         self._freed = threading.Condition()
+
+    def note_standing(self, count: int) -> None:
+        """How many of the held claims wait for hosts that are slow to let them in."""
+        with self._freed:
+            self._standing = count
+            self._freed.notify_all()
 
     def take(self, claims: Iterable[Claim], worker: UUID) -> None:
         with self._freed:
@@ -48,5 +59,8 @@ class Hands:
     def wait_for_places(self, wanted: int, seconds: float) -> int:
         """Free places, once there are `wanted` or `seconds` have passed: small batches cost more than a short wait."""
         with self._freed:
-            self._freed.wait_for(lambda: self.places - len(self._held) >= wanted, seconds)
-            return self.places - len(self._held)
+            self._freed.wait_for(lambda: self._free() >= wanted, seconds)
+            return self._free()
+
+    def _free(self) -> int:
+        return self.places - max(0, len(self._held) - self._standing)

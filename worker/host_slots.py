@@ -10,6 +10,8 @@ Item = TypeVar("Item")
 
 # Beyond this many times the limit, what waits for one host is better off with another worker, or later.
 WAITING_FACTOR = 4
+# A host that lets nobody in for so long is slow: the worker reads on past what waits for it.
+STANDS_AFTER_SECONDS = 0.1
 
 
 class Place(Enum):
@@ -29,10 +31,13 @@ class HostSlots(Generic[Item]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._taken: dict[str, int] = {}
-        self._waiting: dict[str, deque[Item]] = {}
+        self._waiting: dict[str, deque[tuple[float, Item]]] = {}
 
-    def offer(self, key: str, item: Item) -> Place:
-        """TAKEN: the item has a slot, which must be released. REFUSED: too many wait, the item was not kept."""
+    def offer(self, key: str, item: Item, now: float) -> Place:
+        """TAKEN: the item has a slot, which must be released. REFUSED: too many wait, the item was not kept.
+
+        `now` is in seconds of any clock, here and below the same one.
+        """
         taken = self._taken.get(key, 0)
         if taken < self._limit:
             self._taken[key] = taken + 1
@@ -40,14 +45,14 @@ class HostSlots(Generic[Item]):
         waiting = self._waiting.setdefault(key, deque())
         if len(waiting) >= WAITING_FACTOR * self._limit:
             return Place.REFUSED
-        waiting.append(item)
+        waiting.append((now, item))
         return Place.WAITING
 
     def release(self, key: str) -> Item | None:
         """Gives one slot of `key` back. The item returned, if any, has been given that slot."""
         waiting = self._waiting.get(key)
         if waiting:
-            item = waiting.popleft()
+            _, item = waiting.popleft()
             if not waiting:
                 del self._waiting[key]
             return item
@@ -58,8 +63,21 @@ class HostSlots(Generic[Item]):
             del self._taken[key]
         return None
 
+    def wait_seconds(self, key: str, now: float) -> float:
+        """For how long the first in line there has waited; 0 when nobody does."""
+        waiting = self._waiting.get(key)
+        return now - waiting[0][0] if waiting else 0.0
+
+    def standing(self, now: float) -> int:
+        """How many wait for hosts that are slow to let them in."""
+        return sum(len(waiting) for waiting in self._waiting.values() if now - waiting[0][0] >= STANDS_AFTER_SECONDS)
+
+    @property
+    def is_anyone_waiting(self) -> bool:
+        return bool(self._waiting)
+
     def drain(self) -> list[Item]:
         """Takes out all that wait; slots stay as they are."""
-        items = [item for waiting in self._waiting.values() for item in waiting]
+        items = [item for waiting in self._waiting.values() for _, item in waiting]
         self._waiting.clear()
         return items

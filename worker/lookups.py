@@ -5,35 +5,22 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import Generic, TypeVar
 
-from app.callback_url import address_verdict
-from app.special_networks import Networks
-from worker.outcome import BLOCKED
-from worker.resolver import Resolution, Resolver
+from app.callbacks.addresses import Finding, Resolution, checked
+from app.config import Settings
+from worker.resolver import Resolver
 
 Waiter = TypeVar("Waiter")
-
-# More than any real receiver has; libcurl tries them one after the other.
-MAX_ADDRESSES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The addresses a call may go to, or the error class and sentence it ends with."""
-
-    addresses: tuple[str, ...] = ()
-    error_class: str | None = None
-    error: str | None = None
 
 
 class Lookups(Generic[Waiter]):
     """Owned by the deliverer's thread; the resolver's threads only leave their answers and wake it."""
 
-    def __init__(self, resolver: Resolver, allowed: Networks, wake: Callable[[], None]) -> None:
-        self._resolver, self._allowed, self._wake = resolver, allowed, wake
+    def __init__(self, resolver: Resolver, settings: Settings, wake: Callable[[], None]) -> None:
+        self._resolver, self._wake = resolver, wake
+        self._allowed, self._is_proxied = settings.allowed_callback_cidrs, settings.egress_proxy is not None
         self._arrived: deque[tuple[str, Resolution]] = deque()
         self._tickets = count()
         self._waiting: dict[int, Waiter] = {}
@@ -98,10 +85,4 @@ class Lookups(Generic[Waiter]):
         self._wake()
 
     def _check(self, resolution: Resolution) -> Finding:
-        if resolution.error is not None:
-            return Finding(error_class="dns", error=resolution.error)
-        for address in resolution.addresses:
-            # One that may not be called spoils the answer: whoever mixes them is choosing which one we meet.
-            if (reason := address_verdict(address, self._allowed)) is not None:
-                return Finding(error_class="blocked", error=BLOCKED.format(reason=reason))
-        return Finding(resolution.addresses[:MAX_ADDRESSES])
+        return checked(resolution, self._allowed, self._is_proxied)

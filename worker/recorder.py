@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -22,7 +22,7 @@ from app.jobs import Recorded, ToRecord, enqueue
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
 from app.stores import Stores
-from app.stream import token_of
+from app.stream import Due, token_of
 from worker.hands import Hands
 
 logger = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ class Recorder(threading.Thread):
         self._hands = hands
         self._wake = threading.Condition()
         self._answers: deque[tuple[Claim, Answer]] = deque()
-        self._unsent: deque[Claim] = deque()
+        self._unsent: deque[tuple[Claim, float]] = deque()
         self._busy = False
         self._closing = threading.Event()
         self._may_log = OncePerSecond()
@@ -55,7 +55,11 @@ class Recorder(threading.Thread):
             self._wake.notify()
 
     def unsent(self, claims: Sequence[Claim]) -> None:
-        """Takes claims that were never sent, to be handed back."""
+        """Takes claims that were never sent, to be handed back and read again at once."""
+        self.crowded_out([(claim, 0.0) for claim in claims])
+
+    def crowded_out(self, claims: Sequence[tuple[Claim, float]]) -> None:
+        """Takes claims that were never sent, to be handed back and read again after so many seconds each."""
         with self._wake:
             self._unsent.extend(claims)
             self._wake.notify()
@@ -93,7 +97,7 @@ class Recorder(threading.Thread):
                 logger.exception("recorder_failed")
                 self._closing.wait(PAUSE_AFTER_ERROR_SECONDS)
 
-    def _next(self) -> tuple[list[tuple[Claim, Answer]], list[Claim]]:
+    def _next(self) -> tuple[list[tuple[Claim, Answer]], list[tuple[Claim, float]]]:
         with self._wake:
             self._busy = False
             self._wake.wait_for(lambda: bool(self._answers or self._unsent or self._closing.is_set()), 0.5)
@@ -112,7 +116,7 @@ class Recorder(threading.Thread):
             batch.append((claim, answer))
         return batch
 
-    def _again(self, answers: Sequence[tuple[Claim, Answer]], unsent: Sequence[Claim]) -> None:
+    def _again(self, answers: Sequence[tuple[Claim, Answer]], unsent: Sequence[tuple[Claim, float]]) -> None:
         with self._wake:
             self._answers.extendleft(reversed(answers))
             self._unsent.extendleft(reversed(unsent))
@@ -163,10 +167,11 @@ class Recorder(threading.Thread):
             now = self._clock.now()
             self._stores.bypass.call("release", lambda: self._stores.stream.release(slots, now), None)
 
-    def _hand_back(self, claims: Sequence[Claim]) -> None:
-        """Gives unsent claims back, each under the identity that claimed it, and adds them to Redis, due now."""
+    def _hand_back(self, unsent: Sequence[tuple[Claim, float]]) -> None:
+        """Gives unsent claims back, each under the identity that claimed it, and adds them to Redis for when they may be read."""
+        pauses = {str(claim.job_id): seconds for claim, seconds in unsent}
         by_worker: dict[UUID, list[Claim]] = {}
-        for claim in claims:
+        for claim, _ in unsent:
             worker = self._hands.worker_of(claim)
             if worker is not None:
                 by_worker.setdefault(worker, []).append(claim)
@@ -176,10 +181,19 @@ class Recorder(threading.Thread):
             self._hands.release([claim for claim in held if claim not in back.locked])
             self._release([claim for claim in held if claim not in back.locked])
             if back.now is not None:
-                enqueue(self._stores, back.jobs, back.now)
+                now = back.now
+                # They are due all the while: a pause only keeps them from being read, as one put back at the claim (C4).
+                paused = [
+                    Due(job.ticket, _later(job.run_at, now, pauses[job.ticket.job_id]), job.lane) for job in back.jobs
+                ]
+                enqueue(self._stores, paused, now)
             if back.locked:
-                self._again([], back.locked)
+                self._again([], [(claim, pauses[str(claim.job_id)]) for claim in back.locked])
                 self._closing.wait(LOCKED_PAUSE_SECONDS)
+
+
+def _later(run_at: datetime, now: datetime, seconds: float) -> datetime:
+    return now + timedelta(seconds=seconds) if seconds else run_at
 
 
 def _ending(claim: Claim, answer: Answer, now: datetime) -> Ending:

@@ -7,10 +7,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
+
+from app.callbacks.addresses import Lookup, Resolution, look_up
 
 logger = structlog.get_logger()
 
@@ -25,17 +26,8 @@ SUSPECT_FOR_SECONDS = 120.0
 MAX_NAMES = 10_000
 IDLE_SECONDS = 10.0
 
-Lookup = Callable[..., list[Any]]
-OnDone = Callable[[str, "Resolution"], None]
+OnDone = Callable[[str, Resolution], None]
 _Kept = TypeVar("_Kept")
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """What a name resolved to: every address as text, or the sentence that says why there is none."""
-
-    addresses: tuple[str, ...] = ()
-    error: str | None = None
 
 
 class Resolver:
@@ -115,7 +107,7 @@ class Resolver:
         while (taken := self._take()) is not None:
             host, is_suspect = taken
             began = self._monotonic()
-            resolution = self._look_up(host)
+            resolution = look_up(host, self._lookup)
             for on_done in self._keep(host, resolution, is_suspect, self._monotonic() - began):
                 try:
                     on_done(host, resolution)
@@ -138,17 +130,6 @@ class Resolver:
                     break
             self._threads -= 1
             return None
-
-    def _look_up(self, host: str) -> Resolution:
-        try:
-            found = self._lookup(host, None, type=socket.SOCK_STREAM)
-            addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except OSError as error:
-            return Resolution(error=f"The host name could not be looked up: {error.strerror or 'no answer'}.")
-        except Exception:  # the standard library's codec, for one, raises UnicodeError for names it does not take
-            logger.exception("lookup failed", host=host)
-            return Resolution(error="The host name could not be looked up.")
-        return Resolution(addresses) if addresses else Resolution(error="The host name has no address.")
 
     def _keep(self, host: str, resolution: Resolution, was_suspect: bool, took_seconds: float) -> list[OnDone]:
         with self._changed:

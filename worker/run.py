@@ -48,7 +48,8 @@ class Worker:
             resolver=Resolver(),
             may_send=self._identity.may_send,
             on_answers=self.recorder.answered,
-            on_unsent=self.recorder.unsent,
+            on_unsent=self.recorder.crowded_out,
+            on_standing=self._hands.note_standing,
         )
         self.consumer = Consumer(
             stores=self._stores,

@@ -5,11 +5,34 @@ from __future__ import annotations
 from flask import Flask
 
 from app import errors
-from app.api import cron_actions, cron_jobs, dead_letters, docs, entry_ids, jobs
+from app.api import (
+    cron_actions,
+    cron_jobs,
+    dead_letters,
+    docs,
+    entry_ids,
+    executions,
+    job_changes,
+    jobs,
+    signing_secret,
+    test_callback,
+)
 from app.api.blueprint import bp
 from app.extensions import csrf
 
-__all__ = ["bp", "cron_actions", "cron_jobs", "dead_letters", "docs", "jobs", "register"]
+__all__ = [
+    "bp",
+    "cron_actions",
+    "cron_jobs",
+    "dead_letters",
+    "docs",
+    "executions",
+    "job_changes",
+    "jobs",
+    "register",
+    "signing_secret",
+    "test_callback",
+]
 
 
 def register(app: Flask) -> None:

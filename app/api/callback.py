@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from app import callback_url
 from app.api.lookup import Lookups
 from app.api.schemas_callback import CallbackFields
 from app.api.schemas_cron import JobTemplate
-from app.api.schemas_jobs import JobSubmission
+from app.api.schemas_jobs import JobChange, JobSubmission
 from app.callback import BODYLESS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, TEXT_TYPE, headers_text, statuses_text
 from app.callback_url import CallbackUrlRefused, Target
 from app.cron_entries.definition import Template
 from app.current import settings
 from app.errors import invalid
 from app.fingerprint import fingerprint
+from app.jobs.edit import JobEdit
 from app.jobs.requests import JobRequest
 from app.retry_policy import text_of
 
@@ -50,6 +51,26 @@ def job_request(given: JobSubmission, client_id: int, idempotency_key: str | Non
     )
 
 
+def job_edit(given: JobChange) -> JobEdit:
+    """What is to be changed of a job, its addresses looked up as at submit. Raises InvalidRequest."""
+    named = given.model_fields_set
+    edit: dict[str, Any] = {
+        name: getattr(given, name) for name in ("run_at", "method", "timeout_seconds", "max_attempts") if name in named
+    }
+    if given.headers is not None:
+        edit["headers"] = headers_text(given.headers.items())
+    if given.retry is not None:
+        edit["retry"] = text_of(given.retry.policy())
+    if "success_statuses" in named:
+        edit["success_statuses"] = None if given.success_statuses is None else statuses_text(given.success_statuses)
+    if {"payload", "body"} & named:
+        edit |= _body(given)
+    for name in ("callback", "on_success", "on_failure"):
+        if f"{name}_url" in named:
+            edit |= _address(name, getattr(given, f"{name}_url"), take)
+    return cast(JobEdit, edit)
+
+
 def job_template(given: JobTemplate, locate: Locate | None = None) -> Template:
     """The template that is asked for. Raises InvalidRequest."""
     return Template(job_type=given.type, queue=given.queue, **_callback(given, locate or take, "job_template."))
@@ -59,14 +80,10 @@ def _callback(given: CallbackFields, locate: Locate, prefix: str = "") -> dict[s
     """The columns of app.callback.Callback."""
     if given.payload is None and given.body is None and given.method not in BODYLESS:
         raise invalid(f"{prefix}payload", f"is required, or a body: only {' and '.join(BODYLESS)} do without.")
-    target = locate(given.callback_url, f"{prefix}callback_url")
     values: dict[str, Any] = {
-        "payload": given.body if given.payload is None else given.payload.text,
-        "callback_url": target.url,
-        "callback_host": target.key,
+        **_body(given),
         "method": given.method,
         "headers": headers_text(given.headers.items()),
-        "content_type": None if given.body is None else given.content_type or TEXT_TYPE,
         "timeout_seconds": given.timeout_seconds,
         "success_statuses": None if given.success_statuses is None else statuses_text(given.success_statuses),
         "max_attempts": given.max_attempts,
@@ -74,11 +91,20 @@ def _callback(given: CallbackFields, locate: Locate, prefix: str = "") -> dict[s
         "tags": given.tags,
         "retry": text_of(given.retry.policy()),
     }
-    for name in ("on_success", "on_failure"):
-        url = getattr(given, f"{name}_url")
-        told = None if url is None else locate(url, f"{prefix}{name}_url")
-        values |= {f"{name}_url": told and told.url, f"{name}_host": told and told.key}
+    for name in ("callback", "on_success", "on_failure"):
+        values |= _address(name, getattr(given, f"{name}_url"), locate, prefix)
     return values
+
+
+def _body(given: CallbackFields | JobChange) -> dict[str, Any]:
+    if given.payload is not None:
+        return {"payload": given.payload.text, "content_type": None}
+    return {"payload": given.body, "content_type": None if given.body is None else given.content_type or TEXT_TYPE}
+
+
+def _address(name: str, url: str | None, locate: Locate, prefix: str = "") -> dict[str, Any]:
+    target = None if url is None else locate(url, f"{prefix}{name}_url")
+    return {f"{name}_url": target and target.url, f"{name}_host": target and target.key}
 
 
 def take(url: str, field: str = "callback_url") -> Target:

@@ -7,7 +7,7 @@ from flask_openapi3.models.tag import Tag
 
 from app.api.answers import page
 from app.api.blueprint import bp
-from app.api.jobs import summary
+from app.api.job_shapes import summary
 from app.api.reading import reads
 from app.api.schemas_jobs import JobList, PageQuery
 from app.current import punctual

@@ -147,8 +147,8 @@ def _shown(name: str) -> str:
 
 
 def _refusal(rows: Iterable[tuple[str, str]]) -> InvalidRequest:
-    details = [{"field": field or "body", "message": message} for field, message in rows]
-    first = details[0]
-    named = first["message"] if first["field"] == "body" else f"{first['field']} {first['message']}"
+    told = list(rows)
+    details = [{"field": field or "body", "message": message} for field, message in told]
+    named = " ".join(filter(None, told[0]))
     more = f" (and {len(details) - 1} more, see details)" if len(details) > 1 else ""
     return InvalidRequest(f"{named}.{more}", details=details)

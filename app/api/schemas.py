@@ -94,7 +94,7 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _number(value: Any) -> int:
+def number(value: Any) -> int:
     """A number in a query. More digits than any limit has are cut before int() reads them."""
     text = str(value)
     if _NUMBER_TEXT.fullmatch(text) is None:
@@ -143,7 +143,7 @@ StatusIn = Annotated[str, PlainValidator(_status), WithJsonSchema({"type": "stri
 Limit = Annotated[
     int,
     Field(ge=1, description=f"At most this many; above {MAX_LIMIT} is taken as {MAX_LIMIT}."),
-    BeforeValidator(_number),
+    BeforeValidator(number),
     AfterValidator(lambda limit: min(limit, MAX_LIMIT)),
 ]
 Offset = Annotated[
@@ -151,9 +151,9 @@ Offset = Annotated[
     Field(
         ge=0, le=MAX_BIGINT, description="Leave out this many first. A cursor is faster, and skips and repeats nothing."
     ),
-    BeforeValidator(_number),
+    BeforeValidator(number),
 ]
-EntryId = Annotated[int, Field(ge=0, le=MAX_BIGINT, json_schema_extra={"example": 42}), BeforeValidator(_number)]
+EntryId = Annotated[int, Field(ge=0, le=MAX_BIGINT, json_schema_extra={"example": 42}), BeforeValidator(number)]
 
 
 class JobPath(QueryModel):

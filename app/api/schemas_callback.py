@@ -80,6 +80,7 @@ def _once(value: list[str]) -> list[str]:
     return list(dict.fromkeys(value))
 
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Headers = Annotated[
     dict[str, str],
     PlainValidator(_headers),
@@ -191,7 +192,7 @@ class RequestFields(RequestModel):
     """What is sent, where to, and what counts as success."""
 
     callback_url: CallbackUrl = Field(description="Where it is delivered: a public http or https address.")
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = DEFAULT_METHOD
+    method: Method = DEFAULT_METHOD
     headers: Headers = Field(default_factory=dict)
     payload: Omittable[Payload] = Field(default_factory=absent)
     body: Omittable[Body] = Field(

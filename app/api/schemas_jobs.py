@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
 
 from app.api.schemas import (
     DEFAULT_LIMIT,
     AnswerModel,
     AnyJson,
+    CallbackUrl,
     IdempotencyKey,
     IdIn,
     IdOut,
     InstantIn,
     InstantOut,
     Limit,
+    MaxAttempts,
     Offset,
     Omittable,
+    Payload,
     QueryModel,
+    RequestModel,
     Status,
     StatusIn,
     absent,
 )
-from app.api.schemas_callback import NEEDS_BODY, ONE_BODY, CallbackFields
+from app.api.schemas_callback import (
+    NEEDS_BODY,
+    ONE_BODY,
+    Body,
+    CallbackFields,
+    ContentType,
+    Headers,
+    Method,
+    RetryFields,
+    SuccessStatuses,
+    Timeout,
+)
+from app.instants import EXAMPLE
 
 MAX_DELAY_SECONDS = 365 * 86_400
 
@@ -59,6 +75,66 @@ class JobSubmission(CallbackFields):
     def _one_time(self) -> JobSubmission:
         if self.run_at is not None and self.delay_seconds is not None:
             raise ValueError("give either run_at or delay_seconds, not both")
+        return self
+
+
+class JobChange(RequestModel):
+    """What is given is changed, the rest is left. A payload takes the place of a body, and a body that of a payload."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "allOf": [
+                *ONE_BODY,
+                {"not": {"required": ["body", "content_type"], "properties": {"body": {"type": "null"}}}},
+            ],
+            "example": {"run_at": EXAMPLE},
+        }
+    )
+
+    run_at: Omittable[InstantIn] = Field(default_factory=absent)
+    callback_url: Omittable[CallbackUrl] = Field(default_factory=absent)
+    method: Omittable[Method] = Field(default_factory=absent)
+    headers: Omittable[Headers] = Field(default_factory=absent, description="In place of all those before.")
+    payload: Omittable[Payload] = Field(default_factory=absent)
+    body: Body | None = Field(default_factory=absent, description="null: neither body nor payload.")
+    content_type: Omittable[ContentType] = Field(default_factory=absent)
+    timeout_seconds: Omittable[Timeout] = Field(default_factory=absent)
+    success_statuses: SuccessStatuses | None = Field(default_factory=absent, description="null: 200-299.")
+    max_attempts: Omittable[MaxAttempts] = Field(default_factory=absent)
+    retry: Omittable[RetryFields] = Field(default_factory=absent, description="The whole policy.")
+    on_success_url: CallbackUrl | None = Field(default_factory=absent)
+    on_failure_url: CallbackUrl | None = Field(default_factory=absent)
+
+    # All but what can be taken away.
+    @field_validator(
+        *(
+            "run_at",
+            "callback_url",
+            "method",
+            "headers",
+            "payload",
+            "content_type",
+            "timeout_seconds",
+            "max_attempts",
+            "retry",
+        ),
+        mode="before",
+    )
+    @classmethod
+    def _refuse_null(cls, value: Any) -> Any:
+        """Takes the place of RequestModel's, for `*` would be all fields."""
+        return super()._refuse_null(value)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> JobChange:
+        given = self.model_fields_set
+        if not given:
+            raise ValueError("must hold at least one field to change")
+        if {"payload", "body"} <= given:
+            raise ValueError("give either payload or body, not both")
+        if "content_type" in given and self.body is None:
+            raise ValueError("content_type goes with body: a payload is sent as application/json")
         return self
 
 
@@ -152,25 +228,3 @@ class Job(JobSummary, CallbackAnswer):
 
 class JobList(RootModel[list[JobSummary]]):
     """Newest first."""
-
-
-class Execution(AnswerModel):
-    """One attempt to deliver a job."""
-
-    number: int = Field(description="1, 2, … over the job's whole life.")
-    attempt: int = Field(description="From 1, again after a retry by hand.")
-    status: str
-    due_at: InstantOut
-    started_at: InstantOut
-    finished_at: InstantOut
-    status_code: int | None
-    error_class: str | None
-    error: str | None
-    timings: dict[str, Any] = Field(description="Milliseconds by phase.")
-    response_headers: list[Any]
-    response_body: str = Field(description="At most its first 16 KB.")
-    worker: str | None
-
-
-class ExecutionList(RootModel[list[Execution]]):
-    """Oldest first."""

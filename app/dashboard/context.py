@@ -8,7 +8,8 @@ from flask import Flask, g, request
 
 from app import system_health
 from app.current import punctual
-from app.dashboard import charts, formats, viewer
+from app.dashboard import callback_words, charts, formats, viewer
+from app.dashboard.attempt_times import phases
 from app.dashboard.nav import has_endpoint, navigation
 from app.dashboard.roles import may
 from app.instants import format_instant
@@ -47,6 +48,8 @@ def register(app: Flask) -> None:
         stacked=charts.stacked,
         polyline=charts.polyline,
         shares=charts.shares,
+        phases=phases,
+        callback_words=callback_words,
     )
 
 

@@ -10,7 +10,7 @@ from flask import Blueprint, abort, render_template, request, url_for
 from app.cron_entries import listing
 from app.cron_entries.listing import LAST_ID, STATES, last_outcomes, search
 from app.current import punctual
-from app.dashboard import choices, cron_actions, cron_edit, cron_words
+from app.dashboard import choices, cron_actions, cron_edit, cron_words, form_room
 from app.dashboard.blueprint import is_fragment_request
 from app.dashboard.roles import requires
 from app.instants import format_instant, parse_instant
@@ -91,3 +91,4 @@ bp.add_url_rule("/<int:entry_id>/edit", view_func=cron_edit.edit, methods=["GET"
 bp.add_url_rule("/<int:entry_id>/backfill", view_func=cron_actions.backfill, methods=["GET", "POST"])
 for _view in (cron_actions.trigger, cron_actions.pause, cron_actions.resume, cron_actions.delete):
     bp.add_url_rule(f"/<int:entry_id>/{_view.__name__}", view_func=_view, methods=["POST"])
+bp.url_value_preprocessor(form_room.make_room)

@@ -11,10 +11,12 @@ from app.cron import TIMEZONE_NAMES
 from app.cron_entries import Entry
 from app.cron_entries.definition import as_change
 from app.current import punctual
-from app.dashboard import choices, context, cron_form, cron_words, formats
-from app.dashboard.cron_form import CronForm, FormRefused
+from app.dashboard import callback_test, choices, context, cron_form, cron_words, formats
+from app.dashboard.cron_form import CronForm
 from app.dashboard.cron_preview import Preview, preview
+from app.dashboard.form_errors import FormRefused, told
 from app.dashboard.job_actions import by_me
+from app.dashboard.planned_delays import plan_of
 from app.dashboard.roles import requires
 from app.errors import Conflict, InvalidRequest, NotFound
 
@@ -32,16 +34,19 @@ def find(entry_id: int) -> Entry:
 @requires("operator")
 def new() -> ResponseReturnValue:
     form, clients = _form()
-    source = _source()
+    source = _source(request.args.get("from") if request.method == "GET" else form.source.data)
     if request.method == "GET" and source is not None:
         cron_form.fill(form, source)
-        form.name.data = ""
+        form.name.data, form.source.data = "", str(source.id)
     if not _is_to_be_saved(form):
         return _page(form, None)
+    if callback_test.is_asked_for():
+        client_id = int(form.client.data) if form.client.data in map(str, clients) else None
+        return callback_test.answer(form, source, client_id, lambda: _page(form, None))
     if form.client.data not in map(str, clients):
         return _refused(form, None, {"client": "Choose whose entry it is."})
     try:
-        entry_id = cron_entries.create(punctual().engine, int(form.client.data), cron_form.read(form), by_me())
+        entry_id = cron_entries.create(punctual().engine, int(form.client.data), cron_form.read(form, source), by_me())
     except (FormRefused, InvalidRequest, Conflict) as error:
         return _refused(form, None, _errors(error))
     flash("The cron entry is made.", "success")
@@ -56,6 +61,8 @@ def edit(entry_id: int) -> ResponseReturnValue:
         cron_form.fill(form, entry)
     if not _is_to_be_saved(form):
         return _page(form, entry)
+    if callback_test.is_asked_for():
+        return callback_test.answer(form, entry, entry.client_id, lambda: _page(form, entry))
     try:
         definition = cron_form.read(form, entry)
         cron_entries.change(punctual().engine, None, entry_id, as_change(definition), by_me())
@@ -79,10 +86,9 @@ def _form() -> tuple[CronForm, dict[int, str]]:
     return form, clients
 
 
-def _source() -> Entry | None:
+def _source(text: str | None) -> Entry | None:
     """The entry that a new one is a copy of."""
-    text = request.args.get("from", "")
-    return find(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return find(int(text)) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _is_to_be_saved(form: CronForm) -> bool:
@@ -95,22 +101,21 @@ def _errors(error: FormRefused | InvalidRequest | Conflict) -> dict[str, str]:
         return error.errors
     if isinstance(error, Conflict):
         return {"name": "Another entry of this client has this name: take another."}
-    return cron_form.told(error)
+    return told(error, "cron_expression")
 
 
 def _refused(form: CronForm, entry: Entry | None, errors: dict[str, str]) -> ResponseReturnValue:
-    for name, message in errors.items():
-        form[name if name in form else "cron_expression"].errors = [message]
-    return _page(form, entry, 422)
+    form.refuse(errors, "cron_expression")
+    return _page(form, entry)
 
 
-def _page(form: CronForm, entry: Entry | None, status: int = 200) -> ResponseReturnValue:
-    if form.errors:
-        status = 422
+def _page(form: CronForm, entry: Entry | None) -> ResponseReturnValue:
     given = {field.name: field.data or "" for field in form}
     shown: Preview | None = preview(given, context.now(), entry)
-    page = render_template("cron/edit.html", form=form, entry=entry, preview=shown, zones=ZONES, **_words())
-    return page, status
+    page = render_template(
+        "cron/edit.html", form=form, entry=entry, preview=shown, plan=plan_of(form), zones=ZONES, **_words()
+    )
+    return page, 422 if form.errors else 200
 
 
 def _words() -> dict[str, object]:

@@ -6,52 +6,34 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flask_wtf import FlaskForm
-from wtforms import RadioField, SelectChoice, SelectField, StringField, TextAreaField
+from wtforms import HiddenField, RadioField, SelectChoice, SelectField, StringField, TextAreaField
 
 from app.api.callback import job_template
 from app.api.reading import validated
 from app.api.schemas_cron import CronJobDefinition
-from app.api.strict_json import NotStrictJson, parse
-from app.callback import DEFAULT_ATTEMPTS
 from app.cron import CronError
 from app.cron.zones import load_zone
 from app.cron_entries import Definition, Entry, read_schedule
 from app.cron_entries.definition import check_bounds
+from app.dashboard import callback_fields, callback_form
+from app.dashboard.callback_form import CallbackForm
 from app.dashboard.cron_words import CATCH_UP, OVERLAP
+from app.dashboard.field_texts import lines, whole
+from app.dashboard.form_errors import FormRefused, told
 from app.errors import InvalidRequest
 from app.instants import format_instant
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
-# The form's field for each of the API's that is called otherwise.
-FIELDS = {
-    "job_template.type": "type",
-    "job_template.payload": "payload",
-    "job_template.callback_url": "callback_url",
-    "job_template.max_attempts": "max_attempts",
-    "catch_up_window_seconds": "window",
-}
-REQUIRED = {
-    "cron_expression": "Say when, such as 30 2 * * * for every day at 02:30.",
-    "type": "Say what kind of job it is, such as report.send.",
-    "callback_url": "Give the address that is called.",
-    "payload": "Give the payload: any JSON value, such as {} or null.",
-}
-
-
-class FormRefused(ValueError):
-    """A form that makes no entry: what is wrong, by field."""
-
-    def __init__(self, errors: dict[str, str]) -> None:
-        super().__init__(", ".join(errors))
-        self.errors = errors
+NO_SCHEDULE = "Say when, such as 30 2 * * * for every day at 02:30."
 
 
 def _choices(words: dict[str, tuple[str, str]]) -> list[SelectChoice]:
     return [SelectChoice(value, label) for value, (label, _) in words.items()]
 
 
-class CronForm(FlaskForm):  # type: ignore[misc]
+class CronForm(CallbackForm):
+    """Every rule is the API's; those of the call are in app.dashboard.callback_fields."""
+
     client = SelectField("Client", validate_choice=False, description="Whose entry it is: its secret signs the jobs.")
     name = StringField("Name", description="Optional. One entry of a client has it.")
     description = TextAreaField("Description", description="Optional: what it is for, and whom to ask.")
@@ -67,12 +49,8 @@ class CronForm(FlaskForm):  # type: ignore[misc]
         default="0",
         description="Seconds. The entry runs later by an offset below this, always the same.",
     )
-    type = StringField("Type", description="What kind of job it is, for the receiver and for people.")
-    callback_url = StringField("Callback URL", description="Where each job is delivered.")
-    payload = TextAreaField(
-        "Payload", default="{}", description="Any JSON value; it is sent exactly as it stands here."
-    )
-    max_attempts = StringField("Attempts at most", default=str(DEFAULT_ATTEMPTS))
+    # The entry that this one is a copy of: what its form cannot show is taken from there.
+    source = HiddenField()
     overlap = RadioField(
         "While the last job is running", choices=_choices(OVERLAP), default="skip", validate_choice=False
     )
@@ -85,10 +63,11 @@ class CronForm(FlaskForm):  # type: ignore[misc]
 
 def fill(form: CronForm, entry: Entry) -> None:
     """Puts an entry's values into an empty form."""
-    for name in ("name", "description", "timezone", "callback_url", "payload", "overlap", "catch_up"):
+    callback_form.fill(form, entry, entry.job_type)
+    for name in ("name", "description", "timezone", "overlap", "catch_up"):
         form[name].data = getattr(entry, name) or ""
-    form.client.data, form.cron_expression.data, form.type.data = str(entry.client_id), entry.expression, entry.job_type
-    form.max_attempts.data, form.jitter_seconds.data = str(entry.max_attempts), str(entry.jitter_seconds)
+    form.client.data, form.cron_expression.data = str(entry.client_id), entry.expression
+    form.jitter_seconds.data = str(entry.jitter_seconds)
     form.starts_at.data = wall_time(entry.starts_at, entry.timezone)
     form.ends_at.data = wall_time(entry.ends_at, entry.timezone)
     window = entry.catch_up_window_seconds
@@ -101,33 +80,29 @@ def read(form: CronForm, before: Entry | None = None) -> Definition:
 
     What was left as `before` showed it stays to the last bit: a text area cannot hold every payload, nor a field every instant.
     """
-    fields = {field.name: field.data or "" for field in form}
-    errors = {name: message for name, message in REQUIRED.items() if not fields[name].strip()}
-    values: dict[str, Any] = {
-        name: fields[name].strip() for name in ("cron_expression", "overlap", "catch_up") if name not in errors
-    }
-    values["timezone"] = fields["timezone"].strip() or "UTC"
-    values |= {name: text for name in ("name", "description") if (text := _lines(fields[name]))}
-    template: dict[str, Any] = {"type": fields["type"].strip(), "callback_url": fields["callback_url"].strip()}
-    for name, into, reader in (
-        ("payload", template, lambda: _payload(fields["payload"], before)),
-        ("max_attempts", template, lambda: _whole(fields["max_attempts"] or str(DEFAULT_ATTEMPTS))),
-        ("jitter_seconds", values, lambda: _whole(fields["jitter_seconds"] or "0")),
-        ("window", values, lambda: _whole(fields["window"]) * UNITS.get(fields["window_unit"], 1)),
-        ("starts_at", values, lambda: _instant(fields, "starts_at", before)),
-        ("ends_at", values, lambda: _instant(fields, "ends_at", before)),
+    fields = form.texts()
+    template, errors = callback_fields.read(fields, before, None if before is None else before.job_type)
+    values: dict[str, Any] = {"overlap": fields["overlap"].strip(), "catch_up": fields["catch_up"].strip()}
+    values |= {"timezone": fields["timezone"].strip() or "UTC", "cron_expression": fields["cron_expression"].strip()}
+    if not values["cron_expression"]:
+        errors["cron_expression"] = NO_SCHEDULE
+    values |= {name: text for name in ("name", "description") if (text := lines(fields[name]).strip())}
+    for name, reader in (
+        ("jitter_seconds", lambda: whole(fields["jitter_seconds"] or "0")),
+        ("window", lambda: whole(fields["window"]) * UNITS.get(fields["window_unit"], 1)),
+        ("starts_at", lambda: _instant(fields, "starts_at", before)),
+        ("ends_at", lambda: _instant(fields, "ends_at", before)),
     ):
-        if name in errors:
-            continue
         try:
             found = reader()
         except ValueError as error:
             errors[name] = str(error)
         else:
             if found is not None:
-                into["catch_up_window_seconds" if name == "window" else name] = found
+                values["catch_up_window_seconds" if name == "window" else name] = found
     if errors:
         raise FormRefused(errors)
+    callback_fields.check_size({**values, **template})
     return _definition({**values, "job_template": template})
 
 
@@ -141,7 +116,7 @@ def read_bounds(fields: dict[str, str], before: Entry | None = None) -> tuple[da
             raise FormRefused({name: str(error)}) from None
         found[name] = None if text is None else datetime.fromisoformat(text)
     try:
-        return found["starts_at"], found["ends_at"], _whole(fields["jitter_seconds"].strip() or "0")
+        return found["starts_at"], found["ends_at"], whole(fields["jitter_seconds"].strip() or "0")
     except ValueError as error:
         raise FormRefused({"jitter_seconds": str(error)}) from None
 
@@ -160,43 +135,9 @@ def _definition(values: dict[str, Any]) -> Definition:
         check_bounds(body.starts_at, body.ends_at)
         template = job_template(body.job_template)
     except InvalidRequest as error:
-        raise FormRefused(told(error)) from None
+        raise FormRefused(told(error, "cron_expression")) from None
     given = body.model_dump(exclude={"cron_expression", "job_template"})
     return Definition(expression=body.cron_expression, template=template, **given)
-
-
-def told(error: InvalidRequest) -> dict[str, str]:
-    """What was refused, by the form's fields, as sentences."""
-    found: dict[str, str] = {}
-    for detail in error.details or [{"field": "cron_expression", "message": error.message}]:
-        words = detail["message"]
-        words = f"It {words}" if words.startswith(("must ", "is ", "has ")) else f"{words[:1].upper()}{words[1:]}"
-        found.setdefault(FIELDS.get(detail["field"], detail["field"]), words.rstrip(".") + ".")
-    return found
-
-
-def _lines(text: str) -> str:
-    """Browsers send line ends of text areas as CRLF."""
-    return text.replace("\r\n", "\n").strip()
-
-
-def _payload(text: str, before: Entry | None) -> Any:
-    text = _lines(text)
-    if before is not None and before.payload is not None and text == _lines(before.payload):
-        text = before.payload
-    try:
-        # By itself first, so that line and column are the ones in the field; then as a member, as programs send it.
-        parse(text.encode())
-        return parse(b'{"payload":%b}' % text.encode(), (("payload",),))["payload"]
-    except (NotStrictJson, UnicodeEncodeError) as error:
-        raise ValueError(str(error).replace("The body", "The payload", 1)) from None
-
-
-def _whole(text: str) -> int:
-    text = text.strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError("Give a whole number.")
-    return int(text)
 
 
 def _instant(fields: dict[str, str], name: str, before: Entry | None) -> str | None:

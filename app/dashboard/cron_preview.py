@@ -12,8 +12,8 @@ from app.cron_entries import Entry
 from app.cron_entries.definition import check_bounds
 from app.cron_entries.schedule import offset_ms
 from app.dashboard import cron_form
-from app.dashboard.cron_form import FormRefused
 from app.dashboard.cron_words import SHOWN, Time
+from app.dashboard.form_errors import FormRefused, told
 from app.errors import InvalidRequest
 from app.models.cron import MAX_JITTER_SECONDS
 from app.occurrences import times_after
@@ -50,7 +50,7 @@ def preview(given: Mapping[str, str], now: datetime, entry: Entry | None = None)
     except FormRefused as refused:
         return Preview(errors=refused.errors)
     except InvalidRequest as refused:
-        return Preview(errors=cron_form.told(refused))
+        return Preview(errors=told(refused, "cron_expression"))
     offset = timedelta(milliseconds=0 if entry is None else offset_ms(entry.id, jitter_seconds))
     times = [Time(instant, instant + offset) for instant in nominal]
     return Preview(words, timezone, times, jitter_seconds if entry is None else 0)

@@ -1,4 +1,4 @@
-"""What a person may do to one job: retry it, cancel it, let a running one end, delete it. Each is on record in the audit log."""
+"""What a person may do to one job: retry it, run it now, cancel it, let a running one end, delete it. Each is on record in the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.auth import request_address
 from app.current import punctual
 from app.dashboard.local_path import local_path
 from app.dashboard.roles import requires
-from app.database import transaction
+from app.database import autocommit, transaction
 from app.jobs import bulk, queries
 from app.jobs.bulk import Action, By
 
@@ -61,6 +61,23 @@ def stop(job_id: UUID) -> ResponseReturnValue:
         flash("The attempt under way ends as it ends; there will be no other.", "success")
     else:
         flash(f"The job is {_status(job_id)}: only a running job can be asked to end.", "warning")
+    return redirect(url_for("dashboard.jobs.show", job_id=job_id))
+
+
+@requires("operator")
+def run_now(job_id: UUID) -> ResponseReturnValue:
+    """Makes a scheduled job due, be it for its first attempt or for the next one."""
+    changed = jobs.run_now(punctual(), None, job_id)
+    if changed.outcome == "missing":
+        abort(404)
+    if changed.outcome == "changed":
+        by = by_me()
+        with autocommit(punctual().engine) as conn:
+            audit.record(conn, by.kind, by.name, None, "job.run_now", "job", str(job_id), address=by.address)
+    if changed.outcome == "refused":
+        flash(f"The job is {changed.status}: only a scheduled job can be run now.", "warning")
+    else:
+        flash("The job is due now.", "success")
     return redirect(url_for("dashboard.jobs.show", job_id=job_id))
 
 

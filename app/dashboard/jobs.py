@@ -8,7 +8,18 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from app.current import punctual
-from app.dashboard import choices, job, job_actions, job_bulk, job_filter, job_list, job_submit
+from app.dashboard import (
+    choices,
+    form_room,
+    job,
+    job_actions,
+    job_bulk,
+    job_edit,
+    job_filter,
+    job_list,
+    job_submit,
+    planned_delays,
+)
 from app.dashboard.blueprint import is_fragment_request
 from app.dashboard.roles import requires
 from app.jobs import known_values, queries
@@ -64,11 +75,13 @@ def _exactly_one(wanted: job_filter.Filter) -> UUID | None:
 
 
 bp.add_url_rule("/new", view_func=job_submit.new, methods=["GET", "POST"])
-bp.add_url_rule("/new/planned-delays", view_func=job_submit.planned_delays)
+bp.add_url_rule("/new/planned-delays", view_func=planned_delays.planned_delays)
 bp.add_url_rule("/bulk", "bulk", view_func=job_bulk.ask)
 bp.add_url_rule("/bulk", "bulk_change", view_func=job_bulk.change, methods=["POST"])
 bp.add_url_rule("/<uuid:job_id>", view_func=job.show)
 bp.add_url_rule("/<uuid:job_id>/payload", view_func=job.payload)
+bp.add_url_rule("/<uuid:job_id>/edit", view_func=job_edit.edit, methods=["GET", "POST"])
+bp.add_url_rule("/<uuid:job_id>/run-now", view_func=job_actions.run_now, methods=["POST"])
 for _view in (job_actions.retry, job_actions.cancel, job_actions.stop, job_actions.delete):
     bp.add_url_rule(f"/<uuid:job_id>/{_view.__name__}", view_func=_view, methods=["POST"])
-bp.url_value_preprocessor(job_submit.make_room)
+bp.url_value_preprocessor(form_room.make_room)

@@ -1,8 +1,9 @@
 """The only writer of jobs.status: each change is one conditional UPDATE that names the statuses it may leave."""
 
-from app.jobs.changes import cancel, request_cancel, retry
+from app.jobs.changes import cancel, request_cancel, retry, run_now
 from app.jobs.claim import Claimed, bury_unclaimable, claim, extend_leases, take_up
 from app.jobs.claim_limited import ClaimedLimited, claim_limited
+from app.jobs.edit import JobEdit, edit
 from app.jobs.hand_back import HandedBack, hand_back
 from app.jobs.record import Recorded, ToRecord, record
 from app.jobs.requests import Changed, JobRequest, Submitted
@@ -13,6 +14,7 @@ __all__ = [
     "Claimed",
     "ClaimedLimited",
     "HandedBack",
+    "JobEdit",
     "JobRequest",
     "Recorded",
     "Submitted",
@@ -21,12 +23,14 @@ __all__ = [
     "cancel",
     "claim",
     "claim_limited",
+    "edit",
     "enqueue",
     "extend_leases",
     "hand_back",
     "record",
     "request_cancel",
     "retry",
+    "run_now",
     "submit",
     "take_up",
 ]

@@ -14,6 +14,7 @@ from app import audit
 from app.audit import ActorKind
 from app.database import transaction
 from app.jobs import search
+from app.jobs.lanes import lane
 from app.jobs.search import JobSearch
 from app.jobs.submit import enqueue
 from app.models import FINISHED, UNCLAIMED
@@ -40,10 +41,10 @@ _WAIT = _HELD.format(lock="FOR NO KEY UPDATE")
 CHANGE = {
     "retry": text(f"""
         WITH {_WAIT}, clock AS MATERIALIZED (SELECT punctual_now() AS now)
-        UPDATE jobs j SET status = 'scheduled', run_at = now, attempts = 0, attempts_before = attempts_before + attempts,
+        UPDATE jobs j SET status = 'scheduled', run_at = now, first_due_at = now, attempts = 0, attempts_before = attempts_before + attempts,
                           queue_generation = queue_generation + 1, finished_at = NULL, cancel_requested_at = NULL, updated_at = now
         FROM held, clock WHERE j.id = held.id AND j.status = ANY(CAST(:leaves AS text[]))
-        RETURNING j.id, j.client_id, j.queue_generation, j.run_at
+        RETURNING j.id, j.client_id, j.queue_generation, j.run_at, {lane("j")} AS lane
     """),
     "cancel": text(f"""
         WITH {_WAIT}
@@ -92,7 +93,7 @@ def change(
         if rows:
             _note(conn, action, rows, by, detail or {})
     if action == "retry" and rows:
-        jobs = [Due(Ticket(str(row.id), row.queue_generation, 0), row.run_at) for row in rows]
+        jobs = [Due(Ticket(str(row.id), row.queue_generation, 0), row.run_at, row.lane) for row in rows]
         enqueue(stores, jobs, rows[0].run_at)
     return [row.id for row in rows]
 

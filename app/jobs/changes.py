@@ -1,4 +1,4 @@
-"""What a person or program may do to a job: cancel it, retry it, ask a running one to end."""
+"""What a person or program may do to a job: cancel it, retry it, run it now, ask a running one to end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from app.clock import boottime
 from app.database import autocommit
+from app.jobs.lanes import lane
 from app.jobs.requests import Changed
 from app.jobs.submit import enqueue, since
 from app.stores import Stores
@@ -18,13 +19,20 @@ CANCEL = text("""
     WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status IN ('pending', 'scheduled')
     RETURNING status
 """)
-RETRY = text("""
+RETRY = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
     UPDATE jobs SET status = 'scheduled', run_at = now, first_due_at = now, attempts = 0, attempts_before = attempts_before + attempts,
                     queue_generation = queue_generation + 1, finished_at = NULL, cancel_requested_at = NULL, updated_at = now
     FROM clock
     WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status = 'dead'
-    RETURNING status, run_at, queue_generation, now
+    RETURNING status, run_at, queue_generation, now, {lane("jobs")} AS lane
+""")
+RUN_NOW = text(f"""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
+    UPDATE jobs SET run_at = least(run_at, now), first_due_at = least(first_due_at, now), updated_at = now
+    FROM clock
+    WHERE id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id) AND status = 'scheduled'
+    RETURNING status, run_at, queue_generation, attempts, now, {lane("jobs")} AS lane
 """)
 REQUEST_CANCEL = text("""
     UPDATE jobs SET cancel_requested_at = coalesce(cancel_requested_at, punctual_now()), updated_at = punctual_now()
@@ -62,7 +70,24 @@ def retry(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
         row = conn.execute(RETRY, {"id": job_id, "client_id": client_id}).one_or_none()
         if row is None:
             return _unchanged(conn, client_id, job_id)
-    enqueue(stores, [Due(Ticket(str(job_id), row.queue_generation, 0), row.run_at)], since(asked_at, row.now))
+    enqueue(stores, [Due(Ticket(str(job_id), row.queue_generation, 0), row.run_at, row.lane)], since(asked_at, row.now))
+    return Changed("changed", row.status)
+
+
+def run_now(stores: Stores, client_id: int | None, job_id: UUID) -> Changed:
+    """Makes a job due that is scheduled, be it for its first attempt or for the next one. Stays `scheduled`.
+
+    A `pending` one is due as it is: unchanged. Generation and attempts are kept, so that the entry with the later time, still
+    in Redis, goes stale with the claim.
+    """
+    asked_at = boottime()
+    with autocommit(stores.engine) as conn:
+        row = conn.execute(RUN_NOW, {"id": job_id, "client_id": client_id}).one_or_none()
+        if row is None:
+            found = _unchanged(conn, client_id, job_id)
+            return Changed("unchanged", found.status) if found.status == "pending" else found
+    due = Due(Ticket(str(job_id), row.queue_generation, row.attempts), row.run_at, row.lane)
+    enqueue(stores, [due], since(asked_at, row.now))
     return Changed("changed", row.status)
 
 

@@ -37,7 +37,11 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Whether a change was made. `refused`: the job stands in a `status` it may not be changed from."""
+    """Whether a change was made. `unchanged`: there was nothing to do.
 
-    outcome: Literal["changed", "refused", "missing"]
+    `refused`: the job stands in a `status` it may not be changed from, or `reason`, a sentence, says what else is in the way.
+    """
+
+    outcome: Literal["changed", "unchanged", "refused", "missing"]
     status: str | None = None
+    reason: str | None = None

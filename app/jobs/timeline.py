@@ -1,4 +1,4 @@
-"""What a job's page tells beside the job itself: whose it is, who runs it, and its attempts, newest first."""
+"""What a job's page tells beside the job itself: whose it is, who runs it, its attempts, and the jobs that told its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from uuid import UUID
 from sqlalchemy import Engine, select
 
 from app.database import autocommit
-from app.jobs.queries import ExecutionRow
 from app.models import AuditEntry, Client, CronEntry, Execution, Job
 
 # A job may have thousands of attempts over its life; a page shows the newest.
@@ -66,8 +65,17 @@ class Change:
     action: str
 
 
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A job that tells how another ended."""
+
+    id: UUID
+    status: str
+    callback_url: str
+    created_at: datetime
+
+
 _ATTEMPT = [getattr(Execution, name) for name in Attempt.__slots__]
-_EXECUTION = [getattr(Execution, name) for name in ExecutionRow.__slots__]
 
 
 def facts(engine: Engine, job_id: UUID) -> JobFacts | None:
@@ -99,15 +107,6 @@ def attempts(engine: Engine, job_id: UUID) -> list[Attempt]:
         return [Attempt(**row) for row in conn.execute(query).mappings()]
 
 
-def attempt(engine: Engine, job_id: UUID, number: int) -> ExecutionRow | None:
-    """One attempt with its answer."""
-    query = select(*_EXECUTION).where(Execution.job_id == job_id, Execution.number == number)
-    query = query.order_by(Execution.queue_generation.desc()).limit(1)
-    with autocommit(engine) as conn:
-        row = conn.execute(query).mappings().one_or_none()
-    return None if row is None else ExecutionRow(**row)
-
-
 def changes(engine: Engine, job_id: UUID) -> list[Change]:
     """Who did what to this job, newest first; a bulk change of many jobs is in the audit log alone."""
     query = select(AuditEntry.at, AuditEntry.actor, AuditEntry.action).where(
@@ -115,3 +114,10 @@ def changes(engine: Engine, job_id: UUID) -> list[Change]:
     )
     with autocommit(engine) as conn:
         return [Change(*row) for row in conn.execute(query.order_by(AuditEntry.id.desc()).limit(MOST_CHANGES))]
+
+
+def tellings(engine: Engine, job_id: UUID) -> list[Telling]:
+    """The jobs that tell how this one ended, newest first: one for each time it did."""
+    query = select(Job.id, Job.status, Job.callback_url, Job.created_at).where(Job.follows_job_id == job_id)
+    with autocommit(engine) as conn:
+        return [Telling(*row) for row in conn.execute(query.order_by(Job.id.desc()).limit(MOST_CHANGES))]

@@ -14,7 +14,7 @@ import pycurl
 
 from app.attempts import USER_AGENT_PRODUCT, Claim
 from app.callback_url import Target
-from app.config import Settings
+from app.config import EgressProxy, Settings
 from app.signing import sign
 from app.version import VERSION
 
@@ -34,6 +34,8 @@ MAX_TIMEOUT_MS = 900_000
 # A small body is not worth the call that takes it off an idle handle.
 SMALL_BODY_BYTES = 4096
 
+# CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl has no name for.
+_SUPPRESS_CONNECT_HEADERS = 265
 _FORBIDDEN_IN_HEADERS = frozenset("\r\n\0")
 _PRINTABLE = string.ascii_letters + string.digits + string.punctuation + " "
 # libcurl adds headers of its own unless they are named without a value.
@@ -49,7 +51,7 @@ def open_handle(settings: Settings) -> pycurl.Curl:
     curl.setopt(pycurl.FOLLOWLOCATION, 0)
     curl.setopt(pycurl.HTTP09_ALLOWED, 0)
     curl.setopt(pycurl.PATH_AS_IS, 1)
-    curl.setopt(pycurl.PROXY, "")
+    _set_proxy(curl, settings.egress_proxy)
     curl.setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
     curl.setopt(pycurl.CAINFO, trusted_certificates(settings))
     curl.setopt(pycurl.SSL_VERIFYPEER, 1)
@@ -61,12 +63,27 @@ def open_handle(settings: Settings) -> pycurl.Curl:
     return curl
 
 
+def _set_proxy(curl: pycurl.Curl, proxy: EgressProxy | None) -> None:
+    # Both are set in any case: what is not set is taken from the environment.
+    curl.setopt(pycurl.NOPROXY, "")
+    curl.setopt(pycurl.PROXY, "" if proxy is None else f"http://{_bracketed(proxy.host)}:{proxy.port}")
+    if proxy is None:
+        return
+    # Else the proxy's answer to CONNECT would pass for the receiver's.
+    curl.setopt(_SUPPRESS_CONNECT_HEADERS, 1)
+    curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)
+    if proxy.user is not None:
+        curl.setopt(pycurl.PROXYUSERNAME, proxy.user.encode())
+        curl.setopt(pycurl.PROXYPASSWORD, (proxy.password or "").encode())
+
+
 def fill(
     curl: pycurl.Curl, claim: Claim, target: Target, addresses: Sequence[str], timestamp: int, timeout_ms: int
 ) -> None:
     """Sets the options of one attempt on a handle that may have served another.
 
-    `addresses` are those the host name resolved to (none for a literal address); `timestamp` is in whole Unix seconds.
+    `addresses` are those the host name resolved to (none for a literal address, and behind a proxy); `timestamp` is in
+    whole Unix seconds.
     Raises ValueError for a claim that cannot be sent (a header with a line break, a signing secret that is none).
     """
     lines = header_lines(claim, timestamp)

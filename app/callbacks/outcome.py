@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pycurl
 
 from app.attempts import Claim
-from worker.response import MAX_HEADER_BYTES, Response
+from app.callbacks.response import MAX_HEADER_BYTES, Response
 
 MAX_ERROR_CHARACTERS = 500
 MAX_LOCATION_CHARACTERS = 300
@@ -19,7 +19,7 @@ CLOSED_EARLY = "The connection closed before an answer."
 LOST = "The worker stopped before an answer came. The receiver may have had the request."
 WORKER_FAULT = "The worker failed on this call; its log has the details."
 
-_TLS_CODES = frozenset(
+TLS_CODES = frozenset(
     {
         pycurl.E_SSL_CONNECT_ERROR,
         pycurl.E_SSL_CERTPROBLEM,
@@ -49,7 +49,7 @@ def judge_answer(claim: Claim, status: int, location: str | None) -> tuple[str |
     """(error class, error) of a complete answer; both None when its status is among those the job takes as success."""
     if any(first <= status <= last for first, last in claim.success_statuses):
         return None, None
-    said = f"The receiver answered {status}{_phrase(status)}"
+    said = f"The receiver answered {status}{phrase(status)}"
     if 300 <= status < 400:
         if location is None:
             return "redirect", f"{said}. Redirects are not followed."
@@ -74,13 +74,13 @@ def judge_failure(claim: Claim, response: Response, ending: Ending) -> tuple[str
     if code == pycurl.E_COULDNT_RESOLVE_HOST:
         return "dns", "The host name could not be looked up."
     if code == pycurl.E_COULDNT_CONNECT:
-        return "connect", f"The connection could not be made{_because(ending.os_errno)}."
-    if code in _TLS_CODES:
+        return "connect", f"The connection could not be made{because(ending.os_errno)}."
+    if code in TLS_CODES:
         return "tls", f"TLS failed: {ending.message}"[:MAX_ERROR_CHARACTERS]
     if code in (pycurl.E_OK, pycurl.E_GOT_NOTHING):
         return "protocol", CLOSED_EARLY
     if code in (pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR):
-        return "protocol", f"The connection broke before an answer{_because(ending.os_errno)}."
+        return "protocol", f"The connection broke before an answer{because(ending.os_errno)}."
     return "protocol", "What came back is not a valid HTTP answer."
 
 
@@ -89,12 +89,12 @@ def lookup_timeout(claim: Claim) -> tuple[str, str]:
     return "timeout", f"The host name was not looked up within {claim.timeout_seconds:g} s."
 
 
-def _phrase(status: int) -> str:
+def phrase(status: int) -> str:
     try:
         return f" {HTTPStatus(status).phrase}"
     except ValueError:
         return ""
 
 
-def _because(os_errno: int) -> str:
+def because(os_errno: int) -> str:
     return f": {os.strerror(os_errno).lower()}" if os_errno else ""

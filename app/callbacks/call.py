@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import _socket
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -13,16 +13,20 @@ import structlog
 
 from app.attempts import Answer, Claim
 from app.callback_url import Target, address_verdict
+from app.callbacks.outcome import BLOCKED, CLOSED_EARLY, Ending, judge_answer, judge_failure
+from app.callbacks.proxy import PROXY_WANTS_CREDENTIALS, judge_proxy_failure, proxy_refusal
+from app.callbacks.request import clear, fill, open_handle
+from app.callbacks.response import Response
 from app.config import Settings
-from worker.outcome import BLOCKED, CLOSED_EARLY, Ending, judge_answer, judge_failure
-from worker.request import clear, fill, open_handle
-from worker.response import Response
 
 logger = structlog.get_logger()
 
 
-class _Handed(socket.socket):
-    """A socket on its way to libcurl, which takes a duplicate: this one is closed as soon as nobody looks at it."""
+class _Handed(_socket.socket):
+    """A socket on its way to libcurl, which takes a duplicate: this one is closed as soon as nobody looks at it.
+
+    Of the C module: in a process of web, the socket of `socket` is gevent's.
+    """
 
     def __del__(self) -> None:
         self.close()
@@ -38,6 +42,7 @@ class Call:
     __slots__ = (
         "_allowed",
         "_blocked",
+        "_is_proxied",
         "_is_repeated",
         "_looked_up_seconds",
         "_may_send",
@@ -59,6 +64,7 @@ class Call:
 
     def __init__(self, settings: Settings, may_send: Callable[[], bool]) -> None:
         self._allowed = settings.allowed_callback_cidrs
+        self._is_proxied = settings.egress_proxy is not None
         self._may_send = may_send
         self._response = Response()
         self.curl = open_handle(settings)
@@ -83,13 +89,19 @@ class Call:
     def deadline(self) -> float:
         return self.began + self.claim.timeout_seconds
 
+    @property
+    def lookup_deadline(self) -> float:
+        """Behind an egress proxy, which looks names up itself, half of the time is left for the call."""
+        return self.began + self.claim.timeout_seconds / (2 if self._is_proxied else 1)
+
     def arm(self, addresses: Sequence[str]) -> None:
         """Makes the handle ready to be added. Raises ValueError or UnicodeError for a claim that cannot be sent."""
         elapsed = time.monotonic() - self.began
-        if addresses:
+        if self.target.address is None:
             self._looked_up_seconds = elapsed
         remaining_ms = round((self.claim.timeout_seconds - elapsed) * 1000)
-        fill(self.curl, self.claim, self.target, addresses, int(self.started_at.timestamp()), remaining_ms)
+        used = () if self._is_proxied else addresses
+        fill(self.curl, self.claim, self.target, used, int(self.started_at.timestamp()), remaining_ms)
 
     def answer(self, code: int, message: str) -> Answer:
         """What the call came to, once libcurl is done with it. `code` 0 means that the transfer was complete."""
@@ -121,6 +133,8 @@ class Call:
     def _judge(self, code: int, message: str) -> tuple[str | None, str | None]:
         response = self._response
         if response.status is not None:
+            if self._is_proxied and response.status == PROXY_WANTS_CREDENTIALS:
+                return "connect", proxy_refusal(response.status)
             location = response.header("Location") if 300 <= response.status < 400 else None
             return judge_answer(self.claim, response.status, location)
         if self._blocked is not None:
@@ -129,6 +143,10 @@ class Call:
             return "protocol", CLOSED_EARLY
         os_errno = self.curl.getinfo(pycurl.OS_ERRNO) or self._socket_errno
         ending = Ending(code, message, os_errno, is_connected=self.sends > 0)
+        if self._is_proxied and not ending.is_connected:
+            answered = self.curl.getinfo(pycurl.HTTP_CONNECTCODE)
+            if (failed := judge_proxy_failure(self.claim, ending, answered)) is not None:
+                return failed
         return judge_failure(self.claim, response, ending)
 
     def _timings(self) -> tuple[dict[str, float], float]:
@@ -161,7 +179,8 @@ class Call:
         """libcurl asks for a socket to the very address it is about to connect to: the last check."""
         family, kind, protocol, where = address
         try:
-            verdict = address_verdict(where[0], self._allowed)
+            # Through a proxy it is the proxy's address, which the operator chose.
+            verdict = None if self._is_proxied else address_verdict(where[0], self._allowed)
             if verdict is None:
                 return _Handed(family, kind, protocol)
             self._blocked = verdict
