@@ -22,9 +22,9 @@ from worker.host_slots import STANDS_AFTER_SECONDS, HostSlots, Place
 from worker.recorder import Recorder
 
 INSERT = text("""
-    INSERT INTO jobs (id, client_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, scheduled_for,
+    INSERT INTO jobs (id, client_id, queue_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, scheduled_for,
                       max_attempts, timeout_seconds)
-    SELECT id, :client, 'test', '{}', 2, :url, :url, 'pending', punctual_now(), punctual_now(), 5, 60
+    SELECT id, :client, (SELECT id FROM queues WHERE client_id = :client), 'test', '{}', 2, :url, :url, 'pending', punctual_now(), punctual_now(), 5, 60
     FROM unnest(CAST(:ids AS uuid[])) AS u(id)
 """)
 STATUSES = text("SELECT status, count(*) FROM jobs WHERE callback_url = :url GROUP BY status")

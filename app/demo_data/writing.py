@@ -13,9 +13,11 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from app.callback import DEFAULT_QUEUE
 from app.demo_data.cron_history import Past, Planned
 from app.demo_data.history import Attempt, Made
 from app.jobs.stats import BUCKETS, bucket
+from app.queues import ensure
 
 EXECUTION = (
     "job_id", "queue_generation", "attempt", "number", "status", "due_at", "started_at", "finished_at", "status_code",
@@ -33,8 +35,11 @@ UPDATE_ENTRY = text("""
 
 def write_jobs(conn: Connection, made: Sequence[Made]) -> None:
     """Jobs, their executions, and what both count in minute_stats."""
-    names = list(made[0].job)
-    _copy(conn, f"COPY jobs ({', '.join(names)}) FROM STDIN", ([job.job[name] for name in names] for job in made))
+    names = [*made[0].job, "queue_id"]
+    clients = {job.job["client_id"] for job in made}
+    queues = {client_id: ensure(conn, client_id, DEFAULT_QUEUE).id for client_id in clients}
+    rows = ([*job.job.values(), queues[job.job["client_id"]]] for job in made)
+    _copy(conn, f"COPY jobs ({', '.join(names)}) FROM STDIN", rows)
     executions = (_execution(job, attempt) for job in made for attempt in job.attempts)
     _copy(conn, f"COPY executions ({', '.join(EXECUTION)}) FROM STDIN", executions)
     _copy(conn, f"COPY minute_stats ({', '.join(MINUTE)}) FROM STDIN", _minutes(made))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, TextClause, text
 
-from app.callback import BODYLESS, COLUMNS
+from app.callback import BODYLESS, COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS
 from app.clock import boottime
 from app.database import transaction
 from app.errors import invalid
@@ -31,9 +31,9 @@ class JobEdit(TypedDict, total=False):
     callback_host: str
     method: str
     headers: str
-    timeout_seconds: float
+    timeout_seconds: float | None
     success_statuses: str | None
-    max_attempts: int
+    max_attempts: int | None
     retry: str | None
     on_success_url: str | None
     on_success_host: str | None
@@ -62,6 +62,14 @@ EDIT = f"""
     WHERE id = :id AND (status IN ('pending', 'scheduled') AND attempts = 0 OR status = 'dead')
     RETURNING status, run_at, queue_generation, now, {lane("jobs")} AS lane
 """
+# What is taken away is the queue's again, as for a job that never said.
+_LEFT_TO_QUEUE = {
+    name: f"coalesce(CAST(:{name} AS {kind}), (SELECT default_{name} FROM queues q WHERE q.id = jobs.queue_id), {default})"
+    for name, kind, default in (
+        ("max_attempts", "int", DEFAULT_ATTEMPTS),
+        ("timeout_seconds", "float8", DEFAULT_TIMEOUT_SECONDS),
+    )
+}
 MOVE = """
     status = CASE WHEN :run_at <= now THEN 'pending' ELSE 'scheduled' END, run_at = :run_at, scheduled_for = :run_at,
     first_due_at = greatest(:run_at, now),
@@ -101,7 +109,7 @@ def _refusal(held: Row[Any], wanted: JobEdit) -> Changed | None:
         return Changed("refused", held.status, f"The job is {held.status}{has_started}: {RULE}.")
     if not is_waiting and "run_at" in wanted:
         return Changed("refused", held.status, "The job is dead, and has no next time to move: retry it instead.")
-    if wanted.get("max_attempts", held.attempts) < held.attempts:
+    if (wanted.get("max_attempts") or held.attempts) < held.attempts:
         return Changed(
             "refused",
             held.status,
@@ -116,7 +124,7 @@ def _refusal(held: Row[Any], wanted: JobEdit) -> Changed | None:
 @lru_cache(maxsize=256)
 def _statement(names: tuple[str, ...]) -> TextClause:
     """The UPDATE of these columns, each of which is one of app.callback's, or run_at."""
-    sets = [f"{name} = :{name}," for name in names if name in COLUMNS]
+    sets = [f"{name} = {_LEFT_TO_QUEUE.get(name, f':{name}')}," for name in names if name in COLUMNS]
     if "payload" in names:
         sets.append("payload_bytes = coalesce(octet_length(convert_to(:payload, 'UTF8')), 0),")
     if "run_at" in names:
