@@ -7,12 +7,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from app.attempts import Answer, Claim
 from app.callbacks.request import fill
-from tests.delivery import OK, Receiver, hanging, keeping_alive, make_claim, receiver, running_deliverer
+from tests.delivery import NOW, OK, Receiver, hanging, keeping_alive, make_claim, receiver, running_deliverer
 from tests.eventually import eventually
 from worker.deliverer import Deliverer
 
@@ -236,3 +237,14 @@ def test_a_stopped_deliverer_ends_at_once() -> None:
         assert not delivery.deliverer.is_alive()
         assert time.monotonic() - begun < 3
         assert isinstance(delivery.deliverer, Deliverer)
+
+
+def test_a_rated_claim_that_had_to_wait_is_handed_back() -> None:
+    """Its start was counted at its claim, and the receiver would see it in another span."""
+    with receiver(keeping_alive) as quick, running_deliverer() as delivery:
+        long_ago = NOW - timedelta(days=1)
+        late = [make_claim(quick.url, claimed_at=long_ago, is_rated=is_rated) for is_rated in (True, False)]
+        delivery.deliverer.submit(late)
+        delivery.wait(1)
+        eventually(lambda: [claim for claim, _ in delivery.unsent] == late[:1])
+        assert [claim for claim, _ in delivery.answers] == late[1:]

@@ -16,6 +16,7 @@ from app.callbacks.call import Call, failure
 from app.callbacks.outcome import LOST, WORKER_FAULT, lookup_timeout
 from app.clock import Clock
 from app.config import Settings
+from app.queues.limits import ARRIVAL_SPREAD
 from worker.host_slots import HostSlots, Place
 from worker.lookups import Lookups
 from worker.resolver import Resolver
@@ -144,14 +145,24 @@ class Calls:
             if not self._may_send():
                 self._is_held = True
                 return
-            call = self._spare.pop() if self._spare else Call(self._settings, self._may_send)
             claim, target = self._ready.popleft()
+            if claim.is_rated and now - claim.claimed_at > ARRIVAL_SPREAD:
+                # Its start was counted when it was claimed, and would be seen there in another span.
+                self._hand_back(claim, target)
+                continue
+            call = self._spare.pop() if self._spare else Call(self._settings, self._may_send)
             call.begin(claim, target, now)
             finding = NO_LOOKUP if target.address is not None else self._lookups.known(target.host)
             if finding is None:
                 self._lookups.wait(target.host, call, call.lookup_deadline)
             else:
                 self._send(call, finding)
+
+    def _hand_back(self, claim: Claim, target: Target) -> None:
+        self.unsent.append((claim, 0.0))
+        following = self._slots.release(target.key)
+        if following is not None:
+            self._ready.append(following)
 
     def _send(self, call: Call, finding: Finding) -> None:
         """Gives the call to libcurl. What cannot be built fails alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -85,14 +85,11 @@ def _claim(conn: Connection, worker: UUID, tickets: Iterable[Ticket]) -> list[Cl
 
 
 def _note_starts(conn: Connection, queue_id: int, token: str, queue: Limits, count: int, now: datetime) -> Rate:
-    starts = queue.with_starts(count, now)
+    after = replace(queue, starts=queue.with_starts(count, now))
     if count:
-        conn.execute(
-            NOTE_STARTS,
-            {"id": queue_id, "starts": [at for at, _ in starts], "counts": [number for _, number in starts]},
-        )
-    free = max(0, (queue.rate_limit or 0) - sum(number for _, number in starts))
-    return Rate(token, free, starts[0][0] + queue.period if starts else now)
+        starts, counts = [at for at, _ in after.starts], [number for _, number in after.starts]
+        conn.execute(NOTE_STARTS, {"id": queue_id, "starts": starts, "counts": counts})
+    return Rate(token, after.rate_left(now), after.more_at(now))
 
 
 def _limits(row: Any) -> Limits:

@@ -43,8 +43,12 @@ class Limits:
         if self.concurrency is not None:
             found = min(found, self.concurrency - running)
         if self.rate_limit is not None:
-            found = min(found, self.rate_limit - sum(count for _, count in self.recent(now)))
+            found = min(found, self.rate_left(now))
         return max(0, found)
+
+    def rate_left(self, now: datetime) -> int:
+        """How many more the rate lets start now; of no account without a rate."""
+        return max(0, (self.rate_limit or 0) - sum(count for _, count in self.recent(now)))
 
     def more_at(self, now: datetime) -> datetime:
         """When the rate lets more start than now: when the oldest start counts no more."""
