@@ -20,6 +20,7 @@ class Claim:
 
     The policy's give_up_after_seconds counts from `first_due_at`. `is_followed`: somebody is told how the job ends.
     A job of a queue that `is_limited` holds a slot of it; the starts of one that `is_rated` are counted.
+    `circuit_breaker` is the queue's, None for what the settings say.
     """
 
     job_id: UUID
@@ -46,6 +47,8 @@ class Claim:
     lane: str = ""
     is_limited: bool = False
     is_rated: bool = False
+    callback_host: str = ""
+    circuit_breaker: bool | None = None
 
     @property
     def fence(self) -> tuple[UUID, int, int]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert
 
 from app.models import AuditEntry
 
-ActorKind = Literal["user", "api_key", "command"]
+ActorKind = Literal["user", "api_key", "command", "system"]
 
 
 def record(
@@ -23,7 +23,7 @@ def record(
     detail: Mapping[str, Any] | None = None,
     address: str | None = None,
 ) -> None:
-    """Notes one change. `actor` is a user's name, a key's prefix or a command, `action` a verb and its object such as `job.cancel`.
+    """Notes one change. `actor` is a user's name, a key's prefix, a command or a part of Punctual, `action` a verb and its object such as `job.cancel`.
 
     `detail` says what changed, and never holds a key, a secret, a password or a payload. Texts longer than their columns are
     cut: a note that is too long must not undo the change it is about.

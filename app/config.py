@@ -54,6 +54,7 @@ class Settings:
     worker_processes: int = 1
     shutdown_grace_seconds: float = 20.0
     ca_bundle: str | None = None
+    circuit_breaker: bool = False
     egress_proxy: EgressProxy | None = None
     log_level: str = "info"
     log_json: bool = False
@@ -98,6 +99,7 @@ class Settings:
             worker_processes=read.number("WORKER_PROCESSES", 1, 1, 64),
             shutdown_grace_seconds=float(read.number("SHUTDOWN_GRACE_SECONDS", 20, 0, 3600)),
             ca_bundle=read.file("CA_BUNDLE"),
+            circuit_breaker=read.choice("CIRCUIT_BREAKER", "off", ("on", "off")) == "on",
             egress_proxy=read.proxy("EGRESS_PROXY"),
             log_level=read.choice("LOG_LEVEL", "info", LOG_LEVELS),
             log_json=read.choice("LOG_FORMAT", "json" if production else "text", ("json", "text")) == "json",

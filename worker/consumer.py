@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
 import redis
@@ -13,11 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app import jobs
 from app.attempts import Claim
+from app.circuits import begin_probe
 from app.clock import Clock
 from app.database import autocommit, is_about_a_row, transaction
 from app.process import OncePerSecond
 from app.stores import Stores
-from app.stream import Due, Held, Read
+from app.stream import Due, Held, Read, Ticket
 from worker.hands import Hands
 from worker.identity import Identity
 
@@ -28,6 +32,8 @@ BATCH = 256
 # When few places are free, wait this long for more.
 GATHER_SECONDS = 0.003
 PAUSE_AFTER_ERROR_SECONDS = 0.5
+# While another job tries an open circuit, the others look again after this long, or up to twice as long.
+HELD_PAUSE = timedelta(seconds=2)
 
 
 class Consumer(threading.Thread):
@@ -108,6 +114,7 @@ class Consumer(threading.Thread):
         tickets = [entry.ticket for entry in read if entry.ticket is not None]
         put_back: list[Due] = []
         limited: list[Due] = []
+        tried: set[str] = set()
         while tickets:
             with autocommit(self._stores.engine) as conn:
                 claimed = jobs.claim(conn, worker, tickets)
@@ -116,12 +123,30 @@ class Consumer(threading.Thread):
             self._hand_over(worker, claimed.claims)
             put_back += claimed.put_back
             limited += claimed.limited
-            tickets = claimed.beyond
+            may_try = self._begin_probes(claimed.held, tried)
+            put_back += [self._later(job) for job in claimed.held if job.ticket not in may_try]
+            tickets = [*claimed.beyond, *may_try]
         held = self._claim_limited(worker, limited) if limited else None
         self._stores.stream.finish(read, put_back, self._clock.now(), held)
         if bad:
             logger.error("bad_stream_entries", entries=[entry.entry_id.decode() for entry in bad])
             self._stores.stream.note_bad(bad)
+
+    def _begin_probes(self, held: Sequence[Due], tried: set[str]) -> list[Ticket]:
+        """Of the jobs whose circuits are open, those that may try them now, each once a batch."""
+        now, found = self._clock.now(), []
+        for job in held:
+            if job.run_at <= now and job.ticket.job_id not in tried:
+                tried.add(job.ticket.job_id)
+                with autocommit(self._stores.engine) as conn:
+                    if begin_probe(conn, UUID(job.ticket.job_id)):
+                        found.append(job.ticket)
+        return found
+
+    def _later(self, held: Due) -> Due:
+        """When a job looks again whose circuit is open: after it may be tried, and not all at once."""
+        at = max(held.run_at, self._clock.now() + HELD_PAUSE)
+        return replace(held, run_at=at + HELD_PAUSE * random.random())
 
     def _claim_limited(self, worker: UUID, due: Sequence[Due]) -> Held:
         """Claims from limited queues. A batch that fails for what one of its rows holds is claimed one by one (C6)."""

@@ -14,10 +14,11 @@ from uuid import UUID
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import jobs
+from app import circuits, jobs
 from app.attempts import Answer, Claim
+from app.circuits import Outcome, counts_as_failure
 from app.clock import Clock
-from app.database import autocommit
+from app.database import autocommit, transaction
 from app.jobs import Recorded, ToRecord, enqueue
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
@@ -35,11 +36,12 @@ LOCKED_PAUSE_SECONDS = 0.01
 class Recorder(threading.Thread):
     """While PostgreSQL is away, finished results wait here and are stored when it returns."""
 
-    def __init__(self, *, stores: Stores, clock: Clock, hands: Hands) -> None:
+    def __init__(self, *, stores: Stores, clock: Clock, hands: Hands, circuit_breaker: bool = False) -> None:
         super().__init__(name="recorder", daemon=True)
         self._stores = stores
         self._clock = clock
         self._hands = hands
+        self._circuit_breaker = circuit_breaker
         self._wake = threading.Condition()
         self._answers: deque[tuple[Claim, Answer]] = deque()
         self._unsent: deque[tuple[Claim, float]] = deque()
@@ -137,6 +139,10 @@ class Recorder(threading.Thread):
         self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])
         self._follow_up(recorded)
         self._release([item.ending.claim for item in recorded if item.outcome != "again"])
+        try:
+            self._count_by_host(recorded)
+        except SQLAlchemyError as error:
+            logger.warning("circuits_not_counted", error=str(error).splitlines()[0])
         if locked:
             self._again(locked, [])
             self._closing.wait(LOCKED_PAUSE_SECONDS)
@@ -159,6 +165,24 @@ class Recorder(threading.Thread):
         due = [job for item in recorded for job in item.due]
         if due and recorded[0].now is not None:
             enqueue(self._stores, due, recorded[0].now)
+
+    def _count_by_host(self, recorded: Sequence[Recorded]) -> None:
+        """Tells the circuit breaker, where it is on. If PostgreSQL goes away now, these counts are lost, and nothing else."""
+        outcomes = []
+        for item in recorded:
+            claim, answer = item.ending.claim, item.ending.answer
+            is_on = self._circuit_breaker if claim.circuit_breaker is None else claim.circuit_breaker
+            is_failure = counts_as_failure(answer.error_class, answer.status_code) if is_on else None
+            if is_failure is not None and item.outcome == "applied":
+                outcomes.append(Outcome(claim.client_id, claim.callback_host, claim.job_id, is_failure))
+        if not outcomes:
+            return
+        with transaction(self._stores.engine) as conn:
+            changes = circuits.record(conn, outcomes)
+        for change in changes:
+            logger.warning(
+                f"circuit_{change.change}", client=change.client_id, host=change.host, retry_at=change.retry_at
+            )
 
     def _release(self, claims: Sequence[Claim]) -> None:
         """Gives up the slots of limited queues. If Redis is away, the leader's sweep finds them."""

@@ -41,7 +41,9 @@ class Worker:
         self._clock = Clock()
         self._identity = Identity()
         self._hands = Hands(settings.worker_concurrency)
-        self.recorder = Recorder(stores=self._stores, clock=self._clock, hands=self._hands)
+        self.recorder = Recorder(
+            stores=self._stores, clock=self._clock, hands=self._hands, circuit_breaker=settings.circuit_breaker
+        )
         self.deliverer = Deliverer(
             settings=settings,
             clock=self._clock,

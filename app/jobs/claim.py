@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,7 +33,7 @@ CLAIM_COLUMNS = f"""
     j.id, j.client_id, j.type, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
     j.attempts_before + j.attempts AS number, j.run_at, j.first_due_at, j.method, j.headers, j.content_type,
     j.timeout_seconds, j.success_statuses, j.retry, (j.on_success_url IS NOT NULL OR j.on_failure_url IS NOT NULL) AS is_followed,
-    j.queue_id, {lane("j")} AS lane, q.is_limited, q.rate_limit IS NOT NULL AS is_rated,
+    j.queue_id, {lane("j")} AS lane, j.callback_host, q.circuit_breaker, q.is_limited, q.rate_limit IS NOT NULL AS is_rated,
     c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
@@ -46,6 +46,8 @@ _CLAIM = f"""
       WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
         AND j.attempts < j.max_attempts AND j.run_at <= clock.now
         AND (j.expires_at IS NULL OR j.expires_at > clock.now OR j.attempts > 0) {{which}}
+        AND NOT EXISTS (SELECT FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host AND o.opened_at IS NOT NULL
+                          AND o.probe_job_id IS DISTINCT FROM j.id)
         AND EXISTS (SELECT FROM processes p WHERE p.id = :worker AND p.lost_at IS NULL AND p.stopped_at IS NULL)
       ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
     ),
@@ -67,7 +69,9 @@ CLAIM = text(_CLAIM.format(which="AND NOT q.is_limited"))
 CLAIM_ANY = text(_CLAIM.format(which=""))
 STILL_WAITING = text(f"""
     SELECT j.id, j.queue_generation, j.attempts, j.run_at, {lane("j")} AS lane,
-           q.is_limited AND j.run_at <= punctual_now() AS is_limited
+           q.is_limited AND j.run_at <= punctual_now() AS is_limited, j.run_at <= punctual_now() AS is_due,
+           (SELECT o.retry_at FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host
+              AND o.opened_at IS NOT NULL AND o.probe_job_id IS DISTINCT FROM j.id) AS held_until
     FROM jobs j JOIN queues q ON q.id = j.queue_id JOIN unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
       AS a(id, generation, attempts) ON a.id = j.id
     WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
@@ -111,12 +115,14 @@ class Claimed:
 
     `claims` are now held. `put_back` waits, and is locked this moment or not due yet. `beyond` was free, but had no room in
     the batch's bytes: claim it next. `limited` belongs to queues with limits: see claim_limited.
+    The host of what is `held` keeps failing: it is due when the circuit may be tried.
     """
 
     claims: list[Claim]
     put_back: list[Due]
     beyond: list[Ticket]
     limited: list[Due]
+    held: list[Due]
     now: datetime | None
 
 
@@ -136,7 +142,7 @@ def claim(conn: Connection, worker: UUID, tickets: Iterable[Ticket]) -> Claimed:
             raise
         if len(wanted) == 1:
             bury_unclaimable(conn, wanted[0], error)
-            return Claimed([], [], [], [], None)
+            return Claimed([], [], [], [], [], None)
     half = len(wanted) // 2
     first, second = claim(conn, worker, wanted[:half]), claim(conn, worker, wanted[half:])
     return Claimed(
@@ -144,25 +150,28 @@ def claim(conn: Connection, worker: UUID, tickets: Iterable[Ticket]) -> Claimed:
         first.put_back + second.put_back,
         first.beyond + second.beyond,
         first.limited + second.limited,
+        first.held + second.held,
         second.now or first.now,
     )
 
 
 def _claim(conn: Connection, worker: UUID, wanted: Sequence[Ticket]) -> Claimed:
     if not wanted:
-        return Claimed([], [], [], [], None)
+        return Claimed([], [], [], [], [], None)
     parameters = {**arrays(wanted), "worker": worker, "max_bytes": MAX_BATCH_BYTES}
     rows = conn.execute(CLAIM, parameters).mappings().all()
     claims = [to_claim(row) for row in rows if row["id"] is not None]
     settled = {str(row["free_id"]) for row in rows}
     held = {str(claim.job_id) for claim in claims}
     rows_left = conn.execute(STILL_WAITING, arrays([t for t in wanted if t.job_id not in held])).all()
-    waiting = [_due(row) for row in rows_left if not row.is_limited]
+    is_held = {row.id: row.is_due and row.held_until is not None for row in rows_left}
+    waiting = [_due(row) for row in rows_left if not row.is_limited and not is_held[row.id]]
     return Claimed(
         claims,
         [job for job in waiting if job.ticket.job_id not in settled],
         [job.ticket for job in waiting if job.ticket.job_id in settled],
-        _in_order([_due(row) for row in rows_left if row.is_limited], wanted),
+        _in_order([_due(row) for row in rows_left if row.is_limited and not is_held[row.id]], wanted),
+        [replace(_due(row), run_at=row.held_until) for row in rows_left if is_held[row.id]],
         claims[0].claimed_at if claims else None,
     )
 
@@ -226,6 +235,8 @@ def to_claim(row: RowMapping) -> Claim:
         lane=row["lane"],
         is_limited=row["is_limited"],
         is_rated=row["is_rated"],
+        callback_host=row["callback_host"],
+        circuit_breaker=row["circuit_breaker"],
     )
 
 

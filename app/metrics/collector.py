@@ -80,6 +80,8 @@ def _families(truth: Truth) -> Iterable[Metric]:
     for state, count in zip(("enabled", "disabled"), truth.cron_entries, strict=True):
         entries.add_metric([state], count)
     yield entries
+    yield _gauge("circuits_open", "Hosts whose calls are held back because they keep failing", truth.circuits[0])
+    yield _counter("circuit_openings", "How often a circuit opened", truth.circuits[1])
     times = CounterMetricFamily(
         "cron_occurrences",
         "Planned times of cron entries: fired, buffered (and fired or skipped later), or skipped, and why",

@@ -46,6 +46,9 @@ ALIVE = text(f"""
 """)
 LEADING = text("SELECT EXISTS (SELECT FROM leader WHERE holder IS NOT NULL AND expires_at > punctual_now())")
 CRON_ENTRIES = text("SELECT count(*) FILTER (WHERE enabled), count(*) FILTER (WHERE NOT enabled) FROM cron_entries")
+CIRCUITS = text(
+    "SELECT count(*) FILTER (WHERE opened_at IS NOT NULL) AS open, coalesce(sum(openings), 0)::bigint FROM circuits"
+)
 CRON_TOTALS = text("SELECT status, reason, sum(count)::bigint AS total FROM cron_totals GROUP BY 1, 2 ORDER BY 1, 2")
 
 
@@ -54,6 +57,7 @@ class Truth:
     """One look. `outcomes` counts ended attempts since the beginning; `rows` holds jobs by where they stand now.
 
     `cron_totals` counts planned times of cron entries since the beginning, by status and reason.
+    `circuits`: how many are open, and how often any opened.
     """
 
     outcomes: Mapping[str, int]
@@ -62,6 +66,7 @@ class Truth:
     alive: Mapping[str, int]
     is_led: bool
     cron_entries: tuple[int, int]
+    circuits: tuple[int, int]
     cron_totals: Mapping[tuple[str, str], int]
 
 
@@ -90,6 +95,7 @@ class OutcomeTotals:
 def read_truth(conn: Connection, totals: OutcomeTotals) -> Truth:
     """Everything a scrape needs, in a few statements of bounded cost."""
     oldest = conn.execute(OLDEST_DUE).scalar_one_or_none()
+    circuits = conn.execute(CIRCUITS).one()
     enabled, paused = conn.execute(CRON_ENTRIES).one()
     return Truth(
         outcomes=totals.read(conn),
@@ -98,6 +104,7 @@ def read_truth(conn: Connection, totals: OutcomeTotals) -> Truth:
         alive={row.kind: row.total for row in conn.execute(ALIVE)},
         is_led=bool(conn.execute(LEADING).scalar_one()),
         cron_entries=(enabled, paused),
+        circuits=(circuits[0], circuits[1]),
         cron_totals={(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.models.circuits import Circuit
 from app.models.cron import CronEntry, CronOccurrence, CronTotal
 from app.models.declarative import Base
 from app.models.jobs import FINISHED, STATUSES, UNCLAIMED, Execution, Job, JobRevision
@@ -17,6 +18,7 @@ __all__ = [
     "ApiKey",
     "AuditEntry",
     "Base",
+    "Circuit",
     "Client",
     "CronEntry",
     "CronOccurrence",
