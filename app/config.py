@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from app.crash_points import POINTS
 
 Network = IPv4Network | IPv6Network
 ENVIRONMENTS = ("local", "production")
@@ -55,6 +58,8 @@ class Settings:
     shutdown_grace_seconds: float = 20.0
     ca_bundle: str | None = None
     circuit_breaker: bool = False
+    probe_port: int | None = None
+    crash_points: tuple[tuple[str, float], ...] = ()
     egress_proxy: EgressProxy | None = None
     log_level: str = "info"
     log_json: bool = False
@@ -99,11 +104,15 @@ class Settings:
             worker_processes=read.number("WORKER_PROCESSES", 1, 1, 64),
             shutdown_grace_seconds=float(read.number("SHUTDOWN_GRACE_SECONDS", 20, 0, 3600)),
             ca_bundle=read.file("CA_BUNDLE"),
+            probe_port=read.number("PROBE_PORT", 0, 0, 65535) or None,
+            crash_points=read.shares("CRASH_POINTS", POINTS),
             circuit_breaker=read.choice("CIRCUIT_BREAKER", "off", ("on", "off")) == "on",
             egress_proxy=read.proxy("EGRESS_PROXY"),
             log_level=read.choice("LOG_LEVEL", "info", LOG_LEVELS),
             log_json=read.choice("LOG_FORMAT", "json" if production else "text", ("json", "text")) == "json",
         )
+        if production and settings.crash_points:
+            raise ConfigurationError("CRASH_POINTS is set: it is for tests of faults, and refused in production")
         if production and not settings.secret_key:
             raise ConfigurationError(
                 "SECRET_KEY is not set: production needs one value, the same for every web process"
@@ -155,6 +164,18 @@ class _Reader:
             return tuple(ip_network(part) for part in parts)
         except ValueError as error:
             raise ConfigurationError(f"{name}: {error}; it takes networks such as 10.0.0.0/8, with commas") from error
+
+    def shares(self, name: str, known: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+        """`a:0.1,b:1`: a share from 0 to 1 for each of some names."""
+        found = []
+        for part in (self.text(name) or "").replace(",", " ").split():
+            key, _, share = part.partition(":")
+            if key not in known or re.fullmatch(r"0?\.[0-9]+|[01]", share) is None:
+                raise ConfigurationError(
+                    f"{name} holds {part!r}: it takes {'|'.join(known)}, a colon and a share from 0 to 1"
+                )
+            found.append((key, float(share)))
+        return tuple(found)
 
     def prefix(self, name: str, default: str) -> str:
         value = self.text(name) or default

@@ -1,9 +1,11 @@
-"""/healthz: whether this web process reaches its stores, answered within about a second whatever they do."""
+"""/livez, /readyz and /healthz: whether a process lives and reaches its stores, told within about a second whatever they do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from functools import cache
+from pathlib import Path
 from threading import Lock, Thread
 from typing import cast
 
@@ -19,6 +21,8 @@ logger = structlog.get_logger(__name__)
 bp = Blueprint("health", __name__)
 
 CHECK_SECONDS = 1.0
+MIGRATIONS = "migrations"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class Check:
@@ -53,7 +57,16 @@ class Check:
 
 
 def register(app: Flask, settings: Settings) -> None:
-    """Adds /healthz. Each question to PostgreSQL has a connection of its own: a busy pool is not a database that is away."""
+    """Adds /livez, /readyz and /healthz."""
+    app.extensions["health"] = make_checks(settings)
+    app.register_blueprint(bp)
+
+
+def make_checks(settings: Settings) -> list[Check]:
+    """PostgreSQL, Redis and the migrations.
+
+    Each question to PostgreSQL has a connection of its own: a busy pool is not a database that is away.
+    """
     database_url, redis_url = settings.require_stores()
     engine = create_engine(database_url, poolclass=NullPool, connect_args=CONNECT_ARGS)
     client = make_redis(redis_url, WEB_TIMEOUT_SECONDS)
@@ -65,8 +78,19 @@ def register(app: Flask, settings: Settings) -> None:
     def ask_redis() -> None:
         client.ping()
 
-    app.extensions["health"] = [Check("postgresql", ask_postgresql), Check("redis", ask_redis)]
-    app.register_blueprint(bp)
+    def ask_migrations() -> None:
+        with autocommit(engine) as conn:
+            found = set(conn.execute(text("SELECT version_num FROM alembic_version")).scalars())
+        if found != {newest_migration()}:
+            raise RuntimeError(f"the database is at migration {sorted(found)}, this release at {newest_migration()}")
+
+    return [Check("postgresql", ask_postgresql), Check("redis", ask_redis), Check(MIGRATIONS, ask_migrations)]
+
+
+@cache
+def newest_migration() -> str:
+    """The last of the numbered files."""
+    return max(path.name[:4] for path in (ROOT / "migrations" / "versions").glob("[0-9]*.py"))
 
 
 def stores_away(checks: list[Check], seconds: float = CHECK_SECONDS) -> list[str]:
@@ -84,8 +108,28 @@ def stores_away(checks: list[Check], seconds: float = CHECK_SECONDS) -> list[str
 
 @bp.get("/healthz")
 def healthz() -> tuple[Response, int]:
-    """200 `{"status": "ok"}`, or 503 that names what is away. Needs no key, and says nothing else."""
-    away = stores_away(cast("list[Check]", current_app.extensions["health"]))
+    """200 `{"status": "ok"}`, or 503 that names which store is away. Needs no key, and says nothing else."""
+    return _told([check for check in _checks() if check.name != MIGRATIONS])
+
+
+@bp.get("/readyz")
+def readyz() -> tuple[Response, int]:
+    """As /healthz, and whether the database has the migrations of this release."""
+    return _told(_checks())
+
+
+@bp.get("/livez")
+def livez() -> tuple[Response, int]:
+    """200 whenever this process answers: a store that is away is no reason to start it again."""
+    return jsonify(status="ok"), 200
+
+
+def _checks() -> list[Check]:
+    return cast("list[Check]", current_app.extensions["health"])
+
+
+def _told(checks: list[Check]) -> tuple[Response, int]:
+    away = stores_away(checks)
     if away:
         return jsonify(status="unavailable", away=away), 503
     return jsonify(status="ok"), 200

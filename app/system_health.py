@@ -15,6 +15,15 @@ from app.processes import SILENCE_SECONDS
 LATE_SECONDS = 10
 DIED_LATELY_MINUTES = 15
 
+# The first in line of what nothing holds back: neither its queue's limits nor an open circuit make work late.
+OLDEST_UNHELD = """
+    SELECT min(first.run_at) FROM queues q CROSS JOIN LATERAL (
+      SELECT j.run_at FROM jobs j
+      WHERE j.queue_id = q.id AND j.status IN ('pending', 'scheduled')
+        AND NOT EXISTS (SELECT FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host AND o.opened_at IS NOT NULL)
+      ORDER BY j.run_at LIMIT 1) first
+    WHERE NOT q.is_limited
+"""
 LOOK = text(f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
     alive AS MATERIALIZED (SELECT kind FROM processes, clock WHERE lost_at IS NULL AND stopped_at IS NULL
@@ -23,7 +32,7 @@ LOOK = text(f"""
            (SELECT holder IS NOT NULL AND expires_at > now FROM leader, clock) AS is_led,
            (SELECT count(*) FROM alive WHERE kind = 'worker') AS workers,
            (SELECT count(*) FROM alive WHERE kind = 'scheduler') AS schedulers,
-           (SELECT run_at FROM jobs WHERE status IN ('pending', 'scheduled') ORDER BY run_at, id LIMIT 1) AS next_due_at,
+           ({OLDEST_UNHELD}) AS next_due_at,
            (SELECT coalesce(sum(count), 0) FROM minute_stats WHERE outcome = 'dead'
               AND minute > (SELECT now FROM clock) - make_interval(mins => {DIED_LATELY_MINUTES})) AS died_lately
 """)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import api, cli, dashboard, health, metrics, request_log
+from app import api, cli, crash_points, dashboard, health, metrics, request_log
 from app.config import Settings
 from app.database import engine_options
 from app.extensions import csrf, db, login_manager, migrate
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def build_app(settings: Settings) -> Flask:
     configure_logging(settings)
+    crash_points.arm(dict(settings.crash_points))
     app = Flask(
         "app",
         root_path=str(ROOT),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from app import crash_points
 from app.config import ConfigurationError, Settings
 from app.logs import configure_logging
 from app.process import stop_on_signals
@@ -18,6 +19,7 @@ def main() -> int:
         print(f"scheduler: {error}", file=sys.stderr)
         return 2
     configure_logging(settings)
+    crash_points.arm(dict(settings.crash_points))
     return Scheduler(settings, stop_on_signals()).run()
 
 

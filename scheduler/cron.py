@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import boottime
+from app.crash_points import reach
 from app.database import autocommit, is_connection_lost, sqlstate, transaction
 from app.jobs import enqueue
 from app.jobs.fire import Firing, Position, due_entries, fire_due
@@ -74,6 +75,7 @@ class Cron:
         with transaction(self._stores.engine) as conn:
             firing = fire(conn, entry_ids)
         if firing.jobs and firing.now is not None:
+            reach("fired")
             logger.info("cron_fired", jobs=len(firing.jobs), entries=len(entry_ids))
             enqueue(self._stores, firing.jobs, firing.now)
         return firing.has_more

@@ -14,6 +14,7 @@ from app.clock import Clock, boottime
 from app.config import Settings
 from app.database import autocommit
 from app.ids import uuid7
+from app.probes import serve
 from app.process import Loop
 from app.processes import BEAT_SECONDS, SILENCE_SECONDS
 from app.stores import Stores, loop_stores
@@ -70,6 +71,7 @@ class Beats:
 
 class Scheduler:
     def __init__(self, settings: Settings, stopping: threading.Event) -> None:
+        self._settings = settings
         self._stopping = stopping
         self._stores = loop_stores(settings, CONNECTIONS)
         self._clock = Clock()
@@ -111,6 +113,7 @@ class Scheduler:
             return 0
         for loop in self._loops:
             loop.start()
+        serve(self._settings, lambda: all(loop.is_alive() for loop in self._loops))
         logger.info("scheduler_started", scheduler=str(self._beats.id))
         status = 0
         while not self._stopping.wait(WATCH_SECONDS):

@@ -16,6 +16,8 @@ from tests.api_calls import ApiCalls, error
 # All that anybody may ask, beside the dashboard, whose routes name a role each (tests/test_dashboard_roles.py).
 OPEN = {
     "/healthz",
+    "/livez",
+    "/readyz",
     "/metrics",
     "/openapi.json",
     "/docs",

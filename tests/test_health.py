@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import Connection, text
 
 from app import create_app
 from app.config import Settings
-from app.health import Check, stores_away
+from app.health import Check, newest_migration, stores_away
+from tests.eventually import eventually
+from tests.processes import Processes, free_port
 
 
 def test_all_is_well_without_a_key(client: FlaskClient) -> None:
@@ -72,3 +76,37 @@ def test_a_hanging_store_is_asked_once_and_then_again() -> None:
     assert stores_away([check], 5) == []
     assert stores_away([check], 5) == []
     assert len(asked) > 1
+
+
+def test_it_lives_whatever_is_away(settings: Settings) -> None:
+    nowhere = {"DATABASE_URL": "postgresql://punctual@127.0.0.1:1/none", "REDIS_URL": "unix:///nowhere/redis.sock"}
+    app = create_app(Settings.from_env({**nowhere, "SECRET_KEY": "of the tests"}))
+    assert app.test_client().get("/livez").status_code == 200
+    assert app.test_client().get("/readyz").get_json()["away"] == ["postgresql", "redis", "migrations"]
+
+
+def test_it_is_not_ready_before_the_migrations(client: FlaskClient, db_conn: Connection) -> None:
+    assert client.get("/readyz").status_code == 200
+    db_conn.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    try:
+        assert client.get("/readyz").get_json() == {"status": "unavailable", "away": ["migrations"]}
+        assert client.get("/healthz").status_code == 200
+    finally:
+        db_conn.execute(text("UPDATE alembic_version SET version_num = :newest"), {"newest": newest_migration()})
+
+
+@pytest.mark.parametrize("program", ["worker", "scheduler"])
+def test_workers_and_schedulers_answer_on_a_port_of_their_own(processes: Processes, program: str) -> None:
+    port = free_port()
+    child = processes.start(program, "-m", program, PROBE_PORT=str(port), HOST="127.0.0.1")
+
+    def ask(path: str) -> int:
+        try:
+            return requests.get(f"http://127.0.0.1:{port}{path}", timeout=5).status_code
+        except requests.ConnectionError:
+            return 0
+
+    eventually(lambda: ask("/livez") == 200)
+    assert (ask("/readyz"), ask("/metrics")) == (200, 404)
+    child.ask_to_stop()
+    eventually(lambda: ask("/livez") == 0)

@@ -24,6 +24,7 @@ from app.redis_client import Bypass, make_redis
 from app.stores import Stores
 from app.stream import Stream
 from tests.eventually import eventually
+from tests.factories import make_queue
 from tests.processes import Processes
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -59,7 +60,9 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 @pytest.fixture
 def client_id(db_conn: Connection) -> int:
     insert = text("INSERT INTO clients (name, signing_secret) VALUES ('demo', 'whsec_x') RETURNING id")
-    return int(db_conn.execute(insert).scalar_one())
+    made = int(db_conn.execute(insert).scalar_one())
+    make_queue(db_conn, made)
+    return made
 
 
 def add_outcome(conn: Connection, client_id: int, outcome: str, count: int, minutes_ago: int = 0) -> None:
@@ -77,7 +80,7 @@ def add_job(conn: Connection, client_id: int, status: str, run_at: datetime) -> 
     conn.execute(
         text(
             "INSERT INTO jobs (id, client_id, queue_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, "
-            "scheduled_for, attempts, max_attempts, worker, lease_expires_at, finished_at) VALUES (gen_random_uuid(), :client, 1, "
+            "scheduled_for, attempts, max_attempts, worker, lease_expires_at, finished_at) VALUES (gen_random_uuid(), :client, (SELECT id FROM queues WHERE client_id = :client), "
             "'t', '{}', 2, 'http://h/', 'h', :status, :run_at, :run_at, 1, 5, "
             "CASE WHEN :running THEN gen_random_uuid() END, CASE WHEN :running THEN punctual_now() END, "
             "CASE WHEN :finished THEN punctual_now() END)"

@@ -7,6 +7,7 @@ import dataclasses
 import resource
 import sys
 
+from app import crash_points
 from app.config import ConfigurationError, Settings
 from app.logs import configure_logging
 from app.process import stop_on_signals
@@ -32,6 +33,7 @@ def main() -> int:
     settings = dataclasses.replace(settings, worker_concurrency=concurrency, worker_processes=processes)
     configure_logging(settings)
     _raise_file_limit()
+    crash_points.arm(dict(settings.crash_points))
     stopping = stop_on_signals()
     if processes > 1:
         return run_pool(processes, concurrency, stopping)

@@ -18,6 +18,7 @@ from app import jobs
 from app.attempts import Claim
 from app.circuits import begin_probe
 from app.clock import Clock
+from app.crash_points import reach
 from app.database import autocommit, is_about_a_row, transaction
 from app.process import OncePerSecond
 from app.stores import Stores
@@ -127,6 +128,7 @@ class Consumer(threading.Thread):
             put_back += [self._later(job) for job in claimed.held if job.ticket not in may_try]
             tickets = [*claimed.beyond, *may_try]
         held = self._claim_limited(worker, limited) if limited else None
+        reach("before_acknowledge")
         self._stores.stream.finish(read, put_back, self._clock.now(), held)
         if bad:
             logger.error("bad_stream_entries", entries=[entry.entry_id.decode() for entry in bad])
@@ -175,6 +177,7 @@ class Consumer(threading.Thread):
             if worker != self._identity.id:
                 logger.warning("claims_dropped", worker=str(worker), count=len(claims))
                 return
+            reach("claimed")
             self._hands.take(claims, worker)
             self._deliver(claims)
 

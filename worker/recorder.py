@@ -18,6 +18,7 @@ from app import circuits, jobs
 from app.attempts import Answer, Claim
 from app.circuits import Outcome, counts_as_failure
 from app.clock import Clock
+from app.crash_points import reach
 from app.database import autocommit, transaction
 from app.jobs import Recorded, ToRecord, enqueue
 from app.outcomes import Ending, decide
@@ -127,6 +128,7 @@ class Recorder(threading.Thread):
         """Stores a batch, then adds retries, and the jobs that tell how others ended, to Redis. A crash between the two: loader or rescuer brings them in."""
         if not answers:
             return
+        reach("answered")
         now = self._clock.now()
         batch = []
         for claim, answer in answers:
@@ -135,6 +137,7 @@ class Recorder(threading.Thread):
                 batch.append(ToRecord(_ending(claim, answer, now), worker))
         with autocommit(self._stores.engine) as conn:
             recorded = jobs.record(conn, batch)
+        reach("recorded")
         locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
         self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])
         self._follow_up(recorded)

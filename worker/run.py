@@ -13,6 +13,7 @@ from app import processes
 from app.clock import Clock
 from app.config import Settings
 from app.database import autocommit
+from app.probes import serve
 from app.process import Loop
 from app.stores import loop_stores
 from worker.consumer import Consumer
@@ -27,6 +28,8 @@ logger = structlog.get_logger(__name__)
 
 CONNECTIONS = 4
 WATCH_SECONDS = 0.2
+# A stage that has not turned over for so long is stuck.
+STUCK_SECONDS = 60.0
 START_PAUSE_SECONDS = 1.0
 
 
@@ -79,6 +82,7 @@ class Worker:
             stage.start()
         beats = Loop("heartbeat", self._heartbeat.step, self._beats_stopping)
         beats.start()
+        probes = serve(self._settings, self._is_alive)
         logger.info("worker_started", worker=str(self._identity.id), concurrency=self._settings.worker_concurrency)
         while not self._stopping.wait(WATCH_SECONDS):
             dead = [thread.name for thread in (*self.stages, beats) if not thread.is_alive()]
@@ -87,8 +91,14 @@ class Worker:
                 self._stopping.set()
                 self._wind_down()
                 return 1
+        if probes is not None:
+            probes.shutdown()
         self._wind_down()
         return 0
+
+    def _is_alive(self) -> bool:
+        """Whether every stage has turned over lately; while PostgreSQL is away they do."""
+        return all(time.monotonic() - stage.turned_over_at < STUCK_SECONDS for stage in self.stages)
 
     def _register(self) -> bool:
         """Waits for PostgreSQL. False when told to stop meanwhile."""

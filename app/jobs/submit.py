@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, values_of
 from app.clock import boottime
+from app.crash_points import reach
 from app.database import autocommit, is_connection_lost, sqlstate
 from app.ids import uuid7
 from app.jobs.lanes import lane
@@ -93,6 +94,7 @@ def submit(stores: Stores, request: JobRequest) -> Submitted:
             raise
         found, created_at, its_lane = _insert(stores.engine, request, job_id)
     if found.outcome == "created":
+        reach("submitted")
         enqueue(stores, [Due(Ticket(str(found.job_id), 0, 0), found.run_at, its_lane)], since(asked_at, created_at))
     return found
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from app.jobs.stats import OUTCOMES
 from app.processes import SILENCE_SECONDS
+from app.system_health import OLDEST_UNHELD
 
 # Counting stops here: beyond it a planner's estimate is good enough, and a scrape stays cheap with a million jobs.
 COUNT_EXACTLY = 100_000
@@ -35,10 +36,7 @@ ROWS = {
     "running": "status = 'running'",
     "dead": "status = 'dead'",
 }
-OLDEST_DUE = text("""
-    SELECT greatest(0, extract(epoch FROM punctual_now() - run_at))::float8 AS seconds FROM jobs
-    WHERE status IN ('pending', 'scheduled') AND run_at <= (SELECT punctual_now()) ORDER BY run_at LIMIT 1
-""")
+OLDEST_DUE = text(f"SELECT greatest(0, extract(epoch FROM punctual_now() - ({OLDEST_UNHELD})))::float8 AS seconds")
 ALIVE = text(f"""
     SELECT kind, count(*) AS total FROM processes
     WHERE lost_at IS NULL AND stopped_at IS NULL AND beat_at > punctual_now() - make_interval(secs => {SILENCE_SECONDS})
