@@ -1,4 +1,4 @@
-"""The flask commands: keys, users, trial callbacks, signing secrets, schedules from a file, and running everything on one machine."""
+"""The flask commands: keys, users, trial callbacks, signing secrets, schedules from a file, a doctor, and running everything on one machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from flask import Flask
 
 from app.cli_callback import callback
 from app.cli_cron import cron
+from app.cli_doctor import doctor
 from app.cli_keys import apikey
 from app.cli_secret import secret
 from app.cli_users import user
@@ -17,7 +18,7 @@ from app.config import ConfigurationError, Settings
 
 def register(app: Flask, settings: Settings) -> None:
     """Adds Punctual's commands to `flask`."""
-    for command in (apikey, callback, cron, secret, user, up):
+    for command in (apikey, callback, cron, doctor, secret, user, up):
         app.cli.add_command(command)
 
 

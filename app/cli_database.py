@@ -49,11 +49,16 @@ def _database_url(settings: Settings) -> str | None:
     """DATABASE_URL, or the one that `make up` wrote into its DATA_DIR."""
     if settings.database_url or settings.is_production:
         return settings.database_url
+    return made_here(settings)[0]
+
+
+def made_here(settings: Settings) -> tuple[str | None, str | None]:
+    """The URLs of PostgreSQL and Redis that `make up` wrote into its DATA_DIR; None where there is none."""
     try:
-        url: str = json.loads((settings.data_dir / "credentials.json").read_text(encoding="utf-8"))["database_url"]
-        return "postgresql+psycopg://" + url.split("://", 1)[1]
+        told = json.loads((settings.data_dir / "credentials.json").read_text(encoding="utf-8"))
+        return "postgresql+psycopg://" + told["database_url"].split("://", 1)[1], told.get("redis_url")
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
-        return None
+        return None, None
 
 
 def _explain(error: SQLAlchemyError) -> str:

@@ -102,6 +102,20 @@ class Watch:
         first, last = f"({delivered[0]}-{delivered[1]}", f"{mark[0]}-{mark[1]}"
         return not self.client.xrange(self.keys.ready, min=first, max=last, count=1)
 
+    def members(self) -> set[str]:
+        """The tickets in the stream, read or not, as members of the set have them."""
+        found: set[str] = set()
+        start = "-"
+        while True:
+            entries: Any = self.client.xrange(self.keys.ready, min=start, max="+", count=1000)
+            found |= {
+                ":".join(fields[name].decode("ascii", "replace") for name in (b"j", b"g", b"a") if name in fields)
+                for _, fields in entries
+            }
+            if len(entries) < 1000:
+                return found
+            start = f"({entries[-1][0].decode()}"
+
     def drop_stale_pending(self, collector: str, idle_ms: int) -> int:
         """Acknowledges and deletes what has been pending for `idle_ms`, over the whole cursor: the row is the truth (C15)."""
         cursor: Any = ID_BEFORE_ALL
