@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -93,6 +94,8 @@ def audit(fleet: Fleet, driver: Driver, is_quiet: bool) -> Report:
         ).fetchall()
         fired = conn.execute("SELECT count(*) FROM cron_occurrences WHERE status = 'fired'").fetchone()
         skipped = conn.execute("SELECT count(*) FROM cron_occurrences WHERE status = 'skipped'").fetchone()
+    # A late result takes the place of its own lost attempt (C10), so the leader's word counts too.
+    lost.update(job_id for job_id in _declared_lost(fleet) if job_id not in lost)
     lines = [json.loads(line) for line in fleet.requests_file.read_text().splitlines()]
     seen: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
@@ -141,6 +144,13 @@ def audit(fleet: Fleet, driver: Driver, is_quiet: bool) -> Report:
         report.wrong.append(f"{most} calls of a queue with room for {CONCURRENCY} were under way at once")
     report.expect_none("left in Redis", _left_in_redis(fleet))
     return report
+
+
+def _declared_lost(fleet: Fleet) -> list[str]:
+    """The jobs of attempts that the leader found lost, by its log."""
+    told = re.compile(r"attempt_lost .*job_id=([0-9a-f-]{36})")
+    logs = (log.read_text(errors="replace") for log in fleet.folder.glob("scheduler-*.log"))
+    return [job_id for log in logs for job_id in told.findall(log)]
 
 
 def _ending(driver: Driver, row: tuple[Any, ...], lost: int) -> tuple[str, bool]:
