@@ -11,7 +11,7 @@ checksum = $(shell cksum < $(1) | tr ' ' '-')
 RUN_STAMP := .venv/.installed-run-$(call checksum,requirements.txt)
 DEV_STAMP := .venv/.installed-dev-$(call checksum,requirements-dev.txt)
 # A .venv whose Python was removed or upgraded away, or that was never finished, is made anew.
-ifneq ($(filter up demo test chaos check format lock,$(MAKECMDGOALS)),)
+ifneq ($(filter up demo test chaos bench check format lock,$(MAKECMDGOALS)),)
 ifneq ($(shell $(IN_VENV) -c 'import pip, sys; print(sys.version_info >= (3, 11))' 2>/dev/null),True)
 $(shell rm -rf .venv)
 endif
@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for processes, so two at a time; each of the two has its own databases.
 PARALLEL ?= 2
 
-.PHONY: help up demo test chaos check format lock clean
+.PHONY: help up demo test chaos bench check format lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -43,6 +43,9 @@ test: $(DEV_STAMP)  ## Run the tests on throw-away databases; ARGS goes to pytes
 
 chaos: $(DEV_STAMP)  ## Break everything under load and count what is lost: make chaos ARGS='--jobs 20000 --faults 100 --seed 1'
 	@$(IN_VENV) -m tests.chaos $(ARGS)
+
+bench: $(DEV_STAMP)  ## Measure: make bench ARGS='pages --jobs 1000000' or ARGS=cron_burst
+	@$(IN_VENV) -m bench $(ARGS)
 
 check: $(DEV_STAMP)  ## Lint, formatting, types
 	@$(IN_VENV) -m ruff check .

@@ -21,7 +21,8 @@ PROCESSES = text("""
 """)
 THROUGHPUT = text("""
     SELECT coalesce(sum(count), 0) AS attempts FROM minute_stats
-    WHERE minute >= date_trunc('minute', punctual_now()) - interval '5 minutes' AND minute < date_trunc('minute', punctual_now())
+    WHERE minute >= (SELECT date_trunc('minute', punctual_now()) - interval '5 minutes')
+      AND minute < (SELECT date_trunc('minute', punctual_now()))
 """)
 EXECUTIONS = """
     SELECT e.job_id, e.queue_generation, e.attempt, e.number, e.status, e.due_at, e.started_at, e.finished_at, e.status_code,
@@ -66,6 +67,11 @@ class AttemptFilter:
 def processes(conn: Connection) -> list[dict[str, Any]]:
     """Every process of the last day, the living first."""
     return [dict(row) for row in conn.execute(PROCESSES).mappings()]
+
+
+def living(conn: Connection, most: int = 20) -> list[dict[str, Any]]:
+    """The processes that are neither lost nor stopped."""
+    return [process for process in processes(conn) if process["state"] == "alive"][:most]
 
 
 def attempts_per_minute(conn: Connection) -> float:

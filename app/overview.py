@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from app.jobs.known_values import shown_host
 from app.jobs.stats import BOUNDS_MS, OUTCOMES
 
 # Counts beyond this are shown as "10,000+": an exact one would read the whole table.
@@ -36,8 +37,8 @@ COUNTS = text(f"""
            (SELECT count(*) FROM (SELECT FROM jobs WHERE status = 'dead' LIMIT {CAP + 1}) c) AS dead
 """)
 NEXT_OCCURRENCES = text(f"""
-    SELECT e.id, e.name, e.expression, e.timezone, e.next_run_at, c.name AS client FROM cron_entries e JOIN clients c ON c.id = e.client_id
-    WHERE e.enabled AND e.next_run_at IS NOT NULL ORDER BY e.next_run_at, e.id LIMIT {UPCOMING}
+    SELECT e.id, e.name, e.expression, e.timezone, e.due_at, c.name AS client FROM cron_entries e JOIN clients c ON c.id = e.client_id
+    WHERE e.enabled AND e.due_at IS NOT NULL ORDER BY e.due_at, e.id LIMIT {UPCOMING}
 """)
 HOSTS = text(f"""
     SELECT callback_host AS host, count(*) FILTER (WHERE status = 'dead') AS dead, count(*) FILTER (WHERE status <> 'dead') AS retrying,
@@ -50,11 +51,6 @@ HOSTS = text(f"""
     ) failing
     WHERE updated_at > (SELECT punctual_now()) - interval '1 day'
     GROUP BY callback_host ORDER BY count(*) DESC, host LIMIT {FAILING_HOSTS}
-""")
-PROCESSES = text("""
-    SELECT p.id, p.kind, p.host, p.pid, p.version, p.started_at, p.beat_at, p.doing, (l.holder = p.id AND l.expires_at > punctual_now()) AS leads
-    FROM processes p CROSS JOIN leader l WHERE p.lost_at IS NULL AND p.stopped_at IS NULL AND p.beat_at > punctual_now() - interval '1 minute'
-    ORDER BY p.kind DESC, p.started_at LIMIT 20
 """)
 
 
@@ -132,11 +128,7 @@ def next_occurrences(conn: Connection) -> list[dict[str, Any]]:
 
 def failing_hosts(conn: Connection) -> list[dict[str, Any]]:
     """Hosts with jobs that died or are being retried within a day, among the newest dead and the next in line."""
-    return [dict(row) for row in conn.execute(HOSTS).mappings()]
-
-
-def processes(conn: Connection) -> list[dict[str, Any]]:
-    return [dict(row) for row in conn.execute(PROCESSES).mappings()]
+    return [{**row, "shown": shown_host(row["host"])} for row in conn.execute(HOSTS).mappings()]
 
 
 def _floor(at: datetime, step: timedelta) -> datetime:

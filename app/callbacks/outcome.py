@@ -76,7 +76,7 @@ def judge_failure(claim: Claim, response: Response, ending: Ending) -> tuple[str
     if code == pycurl.E_COULDNT_CONNECT:
         return "connect", f"The connection could not be made{because(ending.os_errno)}."
     if code in TLS_CODES:
-        return "tls", f"TLS failed: {ending.message}"[:MAX_ERROR_CHARACTERS]
+        return "tls", f"TLS failed: {ending.message.rstrip('.')}"[: MAX_ERROR_CHARACTERS - 1] + "."
     if code in (pycurl.E_OK, pycurl.E_GOT_NOTHING):
         return "protocol", CLOSED_EARLY
     if code in (pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR):

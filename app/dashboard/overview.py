@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from flask import Blueprint, render_template, request
 
-from app import overview
+from app import operations_queries, overview
 from app.cron import CronError, describe
 from app.current import punctual
 from app.dashboard.context import now
@@ -39,7 +39,7 @@ def index() -> str:
             cap=overview.CAP,
             upcoming=overview.next_occurrences(conn),
             hosts=overview.failing_hosts(conn),
-            processes=overview.processes(conn),
+            processes=operations_queries.living(conn),
             in_words=in_words,
         )
 
