@@ -70,8 +70,8 @@ class Keys:
 
     @property
     def limits(self) -> str:
-        """Hash token -> `<paused>:<concurrency>:<rated>` of limited queues, as PostgreSQL has them. Written by whoever changes
-        a queue, and once a second by the leader. Lives on."""
+        """Hash token -> `<paused>:<concurrency>:<rated>[:<rate>]` of limited queues, as PostgreSQL has them. Written by whoever
+        changes a queue, and once a second by the leader. Lives on."""
         return f"{self.base}limits"
 
     @property

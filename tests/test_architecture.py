@@ -22,6 +22,7 @@ CONTRACT = (
     "app.api.schemas_callback",
     "app.api.schemas_cron",
     "app.api.schemas_jobs",
+    "app.api.schemas_queues",
     "app.api.schemas_trial",
     "app.api.strict_json",
 )

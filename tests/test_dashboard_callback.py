@@ -52,6 +52,12 @@ class Form:
     def row(self) -> dict[str, Any]:
         return dict(self.scene.all(TABLE[self.kind])[-1])
 
+    def queue(self, row: Mapping[str, Any]) -> str:
+        """The name of the queue it goes by."""
+        if self.kind == "cron":
+            return str(row["queue"])
+        return next(queue["name"] for queue in self.scene.all("queues") if queue["id"] == row["queue_id"])
+
     def page(self, row: Mapping[str, Any], rest: str = "") -> str:
         return f"/{'jobs' if self.kind == 'job' else 'cron'}/{row['id']}{rest}"
 
@@ -207,6 +213,12 @@ TEXT = {"type": "t", "callback_url": HOOK}
             "delays", "100",
         ),
         ({"give_up_after_seconds": "0"}, {**POST, "retry": {"give_up_after_seconds": 0.0}}, "give_up_after_seconds", "greater than 0"),
+        ({"queue": "q" * 65}, {**POST, "queue": "q" * 65}, "queue", "at most 64"),
+        ({"queue": "a\tb"}, {**POST, "queue": "a\tb"}, "queue", "control characters"),
+        ({"priority": "10"}, {**POST, "priority": 10}, "priority", "less than or equal to 9"),
+        ({"priority": "high"}, {**POST, "priority": "high"}, "priority", "whole number from 0 to 9"),
+        ({"tags": "t" * 65}, {**POST, "tags": ["t" * 65]}, "tags", "at most 64"),
+        ({"tags": "a,b,c,d,e,f,g,h,i,j,k"}, {**POST, "tags": list("abcdefghijk")}, "tags", "at most 10"),
         ({"on_success_url": "ftp://x/"}, {**POST, "on_success_url": "ftp://x/"}, "on_success_url", "https:// or http://"),
         ({"on_failure_url": "http://10.0.0.1/"}, {**POST, "on_failure_url": "http://10.0.0.1/"}, "on_failure_url", "may not be called"),
     ],
@@ -226,10 +238,11 @@ def test_what_is_folded_away_opens_when_it_says_something_or_is_wrong(form: Form
         return re.findall(r'<details class="folded" open><summary>([^<]*)', page)
 
     new = form.ada.get("/jobs/new" if form.kind == "job" else "/cron/new")
-    assert len(re.findall('class="folded"', new)) == 4 and opened(new) == []
+    assert len(re.findall('class="folded"', new)) == (6 if form.kind == "job" else 5) and opened(new) == []
     assert opened(form.send(headers="X: 1", type="").text) == ["Headers"]
     assert opened(form.send(timeout_seconds="x", jitter="full").text) == ["Time-out and success", "Retry policy"]
     assert opened(form.send(on_failure_url=HOOK, type="").text) == ["Tell how it ends"]
+    assert opened(form.send(tags="a", type="").text) == ["Queue, priority and tags"]
 
 
 @pytest.mark.parametrize(
@@ -245,6 +258,7 @@ def test_what_is_folded_away_opens_when_it_says_something_or_is_wrong(form: Form
         {"retry": '{"backoff":"fixed","base_seconds":1e-07,"factor":7.5,"max_seconds":3.0,"jitter":"none","delays":[],"give_up_after_seconds":null}'},
         {"retry": '{"backoff":"list","base_seconds":5.0,"factor":2.0,"max_seconds":900.0,"jitter":"full","delays":[0.0,0.1,90061.5,86400.0],"give_up_after_seconds":1209600.0}'},
         {"on_success_url": "http://127.0.0.1:9/a?b=c&d", "on_success_host": "http://127.0.0.1:9"},
+        {"priority": 0, "tags": ["a, b", " c ", "d"]},
     ],
 )  # fmt: skip
 def test_a_form_sent_back_as_it_was_changes_nothing(form: Form, columns: dict[str, Any]) -> None:
@@ -261,6 +275,26 @@ def test_a_form_sent_back_as_it_was_changes_nothing(form: Form, columns: dict[st
     copy = form.row()
     assert copy["id"] != before["id"]
     assert {name: copy[name] for name in COLUMNS} == {name: before[name] for name in COLUMNS}
+
+
+def test_queue_priority_and_tags_are_set_shown_copied_and_taken_away(form: Form, db_conn: Connection) -> None:
+    row = form.made(queue=" mail/eu ", priority="9", tags="billing, eu ,, billing")
+    assert (form.queue(row), row["priority"], row["tags"]) == ("mail/eu", 9, ["billing", "eu"])
+    page = form.ada.get(form.page(row))
+    assert "mail/eu</bdi>" in page and "priority 9" in page and "billing</bdi>, <bdi>eu</bdi>" in page
+    assert f'href="/jobs/?queue=mail/eu&amp;client={form.scene.client_id}"' in page
+    new = form.page({"id": "new"})
+    assert form.ada.post(new, **values(form.ada.get(f"{new}?from={row['id']}"))).status_code == 302
+    copy = form.row()
+    assert copy["id"] != row["id"]
+    assert (form.queue(copy), copy["priority"], copy["tags"]) == ("mail/eu", 9, ["billing", "eu"])
+    address = form.page(copy, "/edit")
+    shown = values(form.ada.get(address))
+    assert form.ada.post(address, **{**shown, "queue": "", "priority": "", "tags": ""}).status_code == 302
+    changed = form.row()
+    assert (changed["priority"], changed["tags"]) == (5, [])
+    # Where a job waits is settled with its submission.
+    assert form.queue(changed) == ("mail/eu" if form.kind == "job" else "default")
 
 
 @pytest.mark.parametrize(("kind", "field"), [("json", "payload"), ("text", "body")])

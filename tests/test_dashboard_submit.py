@@ -98,6 +98,21 @@ def test_a_time_the_clocks_skip_is_refused(scene: Scene, ada: Person) -> None:
     assert "skip this time" in refusals(answer)["when"]
 
 
+def test_a_job_expires_at_a_time_of_the_zone(scene: Scene, ada: Person) -> None:
+    row = made(send(ada, scene, expires_at="2999-07-01T10:00:05", zone="Europe/Berlin"), scene)
+    assert row["expires_at"] == datetime(2999, 7, 1, 8, 0, 5, tzinfo=UTC)
+    assert "2999-07-01" in ada.get(f"/jobs/{row['id']}")
+    assert (
+        refusals(send(ada, scene, expires_at="soon"))["expires_at"]
+        == "Give a day and a time, such as 2026-12-01 10:00."
+    )
+    copy = ada.get(f"/jobs/new?from={row['id']}")
+    assert re.search(r'name="expires_at"[^>]*value="2999-07-01T08:00:05"', copy)
+    scene.change(row["id"], expires_at=scene.now() - timedelta(seconds=5))
+    copy = ada.get(f"/jobs/new?from={row['id']}")
+    assert re.search(r'name="expires_at"[^>]*value=""', copy)
+
+
 def test_shows_the_form_in_the_viewers_zone(scene: Scene, ada: Person) -> None:
     ada.client.set_cookie("punctual_tz", "Asia/Tokyo")
     page = ada.get("/jobs/new")

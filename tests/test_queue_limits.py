@@ -121,6 +121,25 @@ def test_what_waits_in_a_paused_queue_goes_when_it_is_resumed(
     assert scene.count("jobs", "attempts <> 1") == 0
 
 
+@pytest.mark.parametrize(
+    "limits", [{"concurrency": 1}, {"rate_limit": 100, "rate_period_seconds": 1.0}], ids=["concurrency", "rate"]
+)
+def test_what_was_cancelled_holds_up_nothing_behind_it(
+    scene: Scene, processes: Processes, receiver: DemoReceiver, limits: dict[str, Any]
+) -> None:
+    """Its entry waits in Redis still: a place that it was let in for is free again at once, not after a second each."""
+    make_queue(scene.conn, scene.client_id, "narrow", paused_at=scene.now(), **limits)
+    processes.scheduler()
+    processes.worker()
+    eventually(lambda: scene.stream.client.hexists(scene.keys.limits, token(scene, "narrow")))
+    *cancelled, last = submit(scene, receiver, 16, queue="narrow")
+    eventually(lambda: scene.stream.client.zcard(scene.keys.waiting(token(scene, "narrow"))) == 16)
+    for job_id in cancelled:
+        jobs.cancel(scene.stores, None, job_id)
+    scene.conn.execute(text("UPDATE queues SET paused_at = NULL"))
+    eventually(lambda: scene.status(last) == "done", timeout=5)
+
+
 def test_the_urgent_go_first(scene: Scene, processes: Processes, receiver: DemoReceiver) -> None:
     make_queue(scene.conn, scene.client_id, "one", concurrency=1, paused_at=scene.now())
     processes.scheduler()

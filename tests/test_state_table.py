@@ -21,6 +21,7 @@ from app.jobs.bulk import By
 from app.jobs.changes import cancel_for_next
 from app.jobs.rescue import bury_exhausted
 from app.models.jobs import STATUSES
+from app.queues import changes
 from app.stream import Ticket
 from tests.factories import Scene, as_json, lost, make_job, to_record
 
@@ -92,6 +93,7 @@ ACTS: dict[str, Callable[[Scene, UUID], Any]] = {
     "move earlier": lambda scene, job_id: move(scene, job_id, -60),
     "run now": lambda scene, job_id: jobs.run_now(scene.stores, scene.client_id, job_id),
     "request cancel": lambda scene, job_id: jobs.request_cancel(scene.conn, job_id),
+    "purge": lambda scene, job_id: changes.purge(scene.stores, scene.client_id, "default", BY),
     "cancel for next": lambda scene, job_id: cancel_for_next(scene.conn, job_id),
     "bury exhausted": bury,
     "extend leases": lambda scene, job_id: jobs.extend_leases(scene.conn, worker_of(scene, job_id), [job_id]),
@@ -117,6 +119,8 @@ ALLOWED = {
     ("move earlier", "scheduled"): "pending",
     ("run now", "scheduled"): "scheduled",
     ("request cancel", "running"): "running",
+    ("purge", "pending"): "cancelled",
+    ("purge", "scheduled"): "cancelled",
     ("cancel for next", "pending"): "cancelled",
     ("cancel for next", "scheduled"): "cancelled",
     ("cancel for next", "running"): "running",

@@ -14,6 +14,8 @@ from app.api import (
     executions,
     job_changes,
     jobs,
+    queue_names,
+    queues,
     signing_secret,
     test_callback,
 )
@@ -29,6 +31,7 @@ __all__ = [
     "executions",
     "job_changes",
     "jobs",
+    "queues",
     "register",
     "signing_secret",
     "test_callback",
@@ -40,5 +43,6 @@ def register(app: Flask) -> None:
     errors.register(app)
     csrf.exempt(bp)
     entry_ids.register(app)
+    queue_names.register(app)
     app.register_blueprint(bp)
     app.register_blueprint(docs.bp)

@@ -55,7 +55,9 @@ def job_edit(given: JobChange) -> JobEdit:
     """What is to be changed of a job, its addresses looked up as at submit. Raises InvalidRequest."""
     named = given.model_fields_set
     edit: dict[str, Any] = {
-        name: getattr(given, name) for name in ("run_at", "method", "timeout_seconds", "max_attempts") if name in named
+        name: getattr(given, name)
+        for name in ("run_at", "method", "timeout_seconds", "max_attempts", "priority", "tags")
+        if name in named
     }
     if given.headers is not None:
         edit["headers"] = headers_text(given.headers.items())

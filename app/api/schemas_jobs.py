@@ -35,8 +35,10 @@ from app.api.schemas_callback import (
     ContentType,
     Headers,
     Method,
+    Priority,
     RetryFields,
     SuccessStatuses,
+    Tags,
     Timeout,
 )
 from app.instants import EXAMPLE
@@ -105,6 +107,8 @@ class JobChange(RequestModel):
     retry: Omittable[RetryFields] = Field(default_factory=absent, description="The whole policy.")
     on_success_url: CallbackUrl | None = Field(default_factory=absent)
     on_failure_url: CallbackUrl | None = Field(default_factory=absent)
+    priority: Omittable[Priority] = Field(default_factory=absent)
+    tags: Omittable[Tags] = Field(default_factory=absent, description="In place of all those before.")
 
     # All but what can be taken away.
     @field_validator(
@@ -118,6 +122,8 @@ class JobChange(RequestModel):
             "timeout_seconds",
             "max_attempts",
             "retry",
+            "priority",
+            "tags",
         ),
         mode="before",
     )

@@ -19,6 +19,7 @@ from app.dashboard import (
     live,
     overview,
     processes,
+    queues,
     session,
     users,
 )
@@ -26,7 +27,7 @@ from app.dashboard.blueprint import bp
 from app.extensions import bootstrap, login_manager
 
 # Each page's own blueprint; its sidebar entry is in app.dashboard.nav, its templates in templates/<page>/.
-for _page in (session, overview, jobs, cron, dead_letters, executions, processes, clients, users, audit, live):
+for _page in (session, overview, jobs, cron, dead_letters, executions, queues, processes, clients, users, audit, live):
     bp.register_blueprint(_page.bp)
 
 

@@ -19,6 +19,7 @@ from app.dashboard import header_lines, spans
 from app.dashboard.callback_form import DEFAULT_STATUSES, Stored, body_kind
 from app.dashboard.field_texts import Fields, Reader, kept, lines, read_each
 from app.dashboard.form_errors import FormRefused, told
+from app.dashboard.placement_fields import read_priority, read_queue, read_tags
 from app.dashboard.retry_fields import read_max_attempts, read_retry
 from app.errors import InvalidRequest
 from app.trials import MAX_TRIAL_SECONDS
@@ -150,4 +151,11 @@ _REQUEST: dict[str, Reader] = {
     "timeout_seconds": _timeout,
     "success_statuses": _statuses,
 }
-_REST: dict[str, Reader] = {"max_attempts": read_max_attempts, "retry": read_retry, "on_success_url": _told_urls}
+_REST: dict[str, Reader] = {
+    "max_attempts": read_max_attempts,
+    "retry": read_retry,
+    "on_success_url": _told_urls,
+    "queue": read_queue,
+    "priority": read_priority,
+    "tags": read_tags,
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from flask_wtf import FlaskForm
@@ -12,6 +12,8 @@ from app.attempts import Answer
 from app.callback import (
     DEFAULT_ATTEMPTS,
     DEFAULT_METHOD,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
     DEFAULT_TIMEOUT_SECONDS,
     METHODS,
     headers_of,
@@ -57,6 +59,12 @@ class Stored(Protocol):
     def on_success_url(self) -> str | None: ...
     @property
     def on_failure_url(self) -> str | None: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def tags(self) -> list[str]: ...
 
 
 def _choices(words: dict[str, str]) -> list[SelectChoice]:
@@ -108,6 +116,13 @@ class CallbackForm(FlaskForm):  # type: ignore[misc]
     give_up_after_seconds = StringField(
         "Give up after", description="Optional, such as 1 d: no attempt later than this after the job was first due."
     )
+    queue = StringField(
+        "Queue", default=DEFAULT_QUEUE, description="Made on first use; what its limits hold back waits."
+    )
+    priority = StringField(
+        "Priority", default=str(DEFAULT_PRIORITY), description="0 to 9, 9 first. A level is a head start of 5 minutes."
+    )
+    tags = StringField("Tags", description="Optional, to find it by: at most 10, with commas between.")
     on_success_url = StringField("Tell this URL when it is done", description="Optional: a job of its own tells it.")
     on_failure_url = StringField("Tell this URL when it is dead", description="Optional: a job of its own tells it.")
 
@@ -145,6 +160,8 @@ def fill(form: CallbackForm, stored: Stored, job_type: str) -> None:
     form.backoff.data, form.jitter.data, form.factor.data = policy.backoff, policy.jitter, spans.number(policy.factor)
     form.base_seconds.data, form.max_seconds.data = spans.shown(policy.base_seconds), spans.shown(policy.max_seconds)
     form.delays.data = ", ".join(map(spans.shown, policy.delays))
+    form.queue.data, form.priority.data = stored.queue, str(stored.priority)
+    form.tags.data = tags_text(stored.tags)
     limit = policy.give_up_after_seconds
     form.give_up_after_seconds.data = "" if limit is None else spans.shown(limit)
 
@@ -157,3 +174,7 @@ def body_kind(stored: Stored) -> str:
 
 def statuses_text(stored: Stored) -> str:
     return ", ".join(map(str, statuses_shown(stored.success_statuses)))
+
+
+def tags_text(tags: Sequence[str]) -> str:
+    return ", ".join(tags)

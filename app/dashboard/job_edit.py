@@ -87,7 +87,7 @@ def edit(job_id: UUID) -> ResponseReturnValue:
 
 def _read(form: EditForm, job: JobDetail) -> JobEdit:
     """What is to be changed: only what differs. Raises FormRefused."""
-    fields = {**form.texts(), "type": job.type}
+    fields = {**form.texts(), "type": job.type, "queue": job.queue}
     values, errors = callback_fields.read(fields, job, job.type)
     run_at: datetime | None = None
     try:

@@ -10,8 +10,9 @@ from wtforms import HiddenField, RadioField, SelectChoice, SelectField, StringFi
 
 from app import audit, jobs
 from app.current import punctual
-from app.dashboard import callback_form, callback_test, choices, formats, submission, viewer
+from app.dashboard import callback_form, callback_test, choices, context, formats, submission, viewer
 from app.dashboard.callback_form import CallbackForm
+from app.dashboard.cron_form import wall_time
 from app.dashboard.form_errors import FormRefused
 from app.dashboard.job_actions import by_me
 from app.dashboard.planned_delays import plan_of
@@ -42,6 +43,7 @@ class JobForm(CallbackForm):
     zone = HiddenField()
     # The job that this one is a copy of: what its form cannot show is taken from there.
     source = HiddenField()
+    expires_at = StringField("Expires", description="Optional: not begun by then, it is cancelled.")
     idempotency_key = StringField(
         "Idempotency key", description="Optional: the same key never makes a second job of this client."
     )
@@ -95,6 +97,8 @@ def _fill(form: JobForm) -> None:
     if job is not None:
         callback_form.fill(form, job, job.type)
         form.client.data, form.source.data = str(job.client_id), str(job.id)
+        if job.expires_at is not None and job.expires_at > context.now():
+            form.expires_at.data = wall_time(job.expires_at, form.zone.data)
 
 
 def _job(job_id: str | None) -> JobDetail | None:

@@ -35,6 +35,11 @@ def read(fields: Mapping[str, str], client_id: int, before: JobDetail | None = N
         values |= read_time(fields)
     except ValueError as error:
         errors["when"] = str(error)
+    try:
+        if expires_at := fields["expires_at"].strip():
+            values["expires_at"] = instant(expires_at, fields["zone"])
+    except ValueError as error:
+        errors["expires_at"] = str(error)
     if errors:
         raise FormRefused(errors)
     if key := fields["idempotency_key"].strip():

@@ -39,6 +39,8 @@ class JobEdit(TypedDict, total=False):
     on_success_host: str | None
     on_failure_url: str | None
     on_failure_host: str | None
+    priority: int
+    tags: list[str]
 
 
 RULE = "only a job that has not started, or a dead one, can be changed"

@@ -11,7 +11,14 @@
 -- Returns how many were let in.
 local now, group, what = tonumber(ARGV[4]), ARGV[5], cjson.decode(ARGV[6])
 for _, job in ipairs(what.put_back) do redis.call('ZADD', scheduled, job[2], job[1]) end
-for _, slot in ipairs(what.give_up) do redis.call('ZREM', prefix .. 'slots:' .. slot[1], slot[2]) end
+-- What was let in and needs no slot leaves it, and its share of the rate, to the next; what the claim found of the queue comes after.
+for _, slot in ipairs(what.give_up) do
+  redis.call('ZREM', prefix .. 'slots:' .. slot[1], slot[2])
+  redis.call('HDEL', prefix .. 'rates', slot[1])
+  if redis.call('ZREM', prefix .. 'asleep', slot[1]) == 1 and redis.call('EXISTS', prefix .. 'waiting:' .. slot[1]) == 1 then
+    join(slot[1])
+  end
+end
 for _, rate in ipairs(what.rates) do
   redis.call('HSET', prefix .. 'rates', rate[1], string.format('%.0f:%.0f', rate[2], rate[3]))
   if rate[2] > 0 then

@@ -37,7 +37,7 @@ end
 local function allowance(token, now)
   local limits = redis.call('HGET', prefix .. 'limits', token)
   if not limits then return turn_length end
-  local paused, concurrency, rated = string.match(limits, '^(%d):(%d*):(%d)$')
+  local paused, concurrency, rated = string.match(limits, '^(%d):(%d*):(%d)')
   if paused == '1' then return 0, now + look_again_ms end
   local free = turn_length
   if concurrency ~= '' then

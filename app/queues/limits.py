@@ -13,6 +13,10 @@ from datetime import datetime, timedelta
 
 ARRIVAL_SPREAD = timedelta(milliseconds=100)
 MOST_COUNTS = 100
+# What a queue takes, as its table holds it.
+MAX_CONCURRENCY = 100_000
+MAX_RATE_LIMIT = 1_000_000
+MIN_PERIOD_SECONDS, MAX_PERIOD_SECONDS = 0.1, 604_800.0
 
 Starts = list[tuple[datetime, int]]
 

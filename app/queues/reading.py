@@ -8,22 +8,25 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import ColumnElement, Connection, Engine, select, text
 
 from app.database import autocommit
 from app.errors import NotFound
 from app.models import Queue
 
-# What a queue's jobs are doing, from PostgreSQL: each count walks what it counts.
-VIEW = text("""
-    SELECT (SELECT count(*) FROM jobs WHERE queue_id = :id AND status IN ('pending', 'scheduled') AND run_at <= punctual_now()) AS waiting,
-           (SELECT count(*) FROM jobs WHERE queue_id = :id AND status IN ('pending', 'scheduled') AND run_at > punctual_now()) AS scheduled,
-           (SELECT count(*) FROM jobs WHERE queue_id = :id AND status = 'running') AS in_flight,
-           (SELECT min(run_at) FROM jobs WHERE queue_id = :id AND status IN ('pending', 'scheduled') AND run_at <= punctual_now()) AS oldest_due_at,
-           punctual_now() AS now
+# What the jobs of queues are doing, from PostgreSQL: each count walks what it counts.
+VIEWS = text("""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now)
+    SELECT asked.id, clock.now, running.in_flight, waiting.count AS waiting, waiting.oldest_due_at, later.count AS scheduled
+    FROM clock, unnest(CAST(:ids AS bigint[])) AS asked (id),
+      LATERAL (SELECT count(*) AS in_flight FROM jobs WHERE queue_id = asked.id AND status = 'running') AS running,
+      LATERAL (SELECT count(*), min(run_at) AS oldest_due_at FROM jobs
+               WHERE queue_id = asked.id AND status IN ('pending', 'scheduled') AND run_at <= clock.now) AS waiting,
+      LATERAL (SELECT count(*) FROM jobs
+               WHERE queue_id = asked.id AND status IN ('pending', 'scheduled') AND run_at > clock.now) AS later
 """)
 LIMITED = text("""
-    SELECT client_id, id, concurrency, rate_limit IS NOT NULL AS is_rated, paused_at IS NOT NULL AS is_paused
+    SELECT client_id, id, concurrency, rate_limit, rate_period_seconds, paused_at IS NOT NULL AS is_paused
     FROM queues WHERE is_limited
 """)
 HOLDING = text("""
@@ -61,7 +64,7 @@ class QueueRow:
     @property
     def limits(self) -> str:
         """As Redis keeps them; empty for a queue without."""
-        return limits_text(self.concurrency, self.rate_limit is not None, self.paused_at is not None)
+        return limits_text(self.concurrency, self.rate_limit, self.rate_period_seconds, self.paused_at is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,15 @@ class View:
 COLUMNS = [getattr(Queue, field.name) for field in fields(QueueRow)]
 
 
-def limits_text(concurrency: int | None, is_rated: bool, is_paused: bool) -> str:
-    """`<paused>:<concurrency>:<rated>`, as app/lua/queues.lua reads it; empty without limits."""
-    if concurrency is None and not is_rated and not is_paused:
+def limits_text(concurrency: int | None, rate_limit: int | None, period_seconds: float | None, is_paused: bool) -> str:
+    """`<paused>:<concurrency>:<rated>`, as app/lua/queues.lua reads it; empty without limits.
+
+    What follows `1` for a rate only tells it from another: a queue whose rate has changed is looked at again.
+    """
+    if concurrency is None and rate_limit is None and not is_paused:
         return ""
-    return f"{int(is_paused)}:{'' if concurrency is None else concurrency}:{int(is_rated)}"
+    rate = "0" if rate_limit is None else f"1:{rate_limit}/{period_seconds:g}"
+    return f"{int(is_paused)}:{'' if concurrency is None else concurrency}:{rate}"
 
 
 def list_queues(engine: Engine, client_id: int | None) -> Sequence[QueueRow]:
@@ -97,29 +104,55 @@ def list_queues(engine: Engine, client_id: int | None) -> Sequence[QueueRow]:
 
 def get(engine: Engine, client_id: int, name: str) -> QueueRow:
     """Raises NotFound."""
+    return _one(engine, not_found(name), Queue.client_id == client_id, Queue.name == name)
+
+
+def get_by_id(engine: Engine, queue_id: int) -> QueueRow:
+    """Whoever's it is. Raises NotFound."""
+    return _one(engine, NotFound(f"There is no queue {queue_id}."), Queue.id == queue_id)
+
+
+def _one(engine: Engine, missing: NotFound, *which: ColumnElement[bool]) -> QueueRow:
     with autocommit(engine) as conn:
-        row = conn.execute(select(*COLUMNS).where(Queue.client_id == client_id, Queue.name == name)).mappings()
-        found = row.one_or_none()
+        found = conn.execute(select(*COLUMNS).where(*which)).mappings().one_or_none()
     if found is None:
-        raise NotFound(f"There is no queue {name[:64]}.")
+        raise missing
     return QueueRow(**found)
 
 
-def view(engine: Engine, queue: QueueRow) -> View:
-    """What the queue is doing now."""
+def not_found(name: str) -> NotFound:
+    return NotFound(f"There is no queue {name[:64]}: it is made with its first job, or by PUT.")
+
+
+def views(engine: Engine, queues: Sequence[QueueRow]) -> dict[int, View]:
+    """What each of some queues is doing now, by its id."""
+    by_id = {queue.id: queue for queue in queues}
     with autocommit(engine) as conn:
-        row = conn.execute(VIEW, {"id": queue.id}).one()
-    used = 0
-    if queue.rate_period_seconds is not None:
-        starts = zip(queue.rate_starts, queue.rate_counts, strict=False)
-        used = sum(count for at, count in starts if (row.now - at).total_seconds() < queue.rate_period_seconds)
-    return View(row.waiting, row.scheduled, row.in_flight, row.oldest_due_at, used, row.now)
+        rows = conn.execute(VIEWS, {"ids": list(by_id)}).all()
+    return {
+        row.id: View(
+            row.waiting, row.scheduled, row.in_flight, row.oldest_due_at, _rate_used(by_id[row.id], row.now), row.now
+        )
+        for row in rows
+    }
+
+
+def _rate_used(queue: QueueRow, now: datetime) -> int:
+    if queue.rate_period_seconds is None:
+        return 0
+    starts = zip(queue.rate_starts, queue.rate_counts, strict=False)
+    return sum(count for at, count in starts if (now - at).total_seconds() < queue.rate_period_seconds)
 
 
 def limited(conn: Connection) -> dict[str, str]:
     """Token and limits of every limited queue."""
     rows = conn.execute(LIMITED)
-    return {f"{r.client_id}:{r.id}": limits_text(r.concurrency, r.is_rated, r.is_paused) for r in rows}
+    return {
+        f"{row.client_id}:{row.id}": limits_text(
+            row.concurrency, row.rate_limit, row.rate_period_seconds, row.is_paused
+        )
+        for row in rows
+    }
 
 
 def holding(conn: Connection) -> list[tuple[str, str]]:

@@ -135,9 +135,12 @@ class Stream(Watch):
             pipe.zcard(self.keys.waiting(token))
         return dict(zip(tokens, pipe.execute(), strict=True))
 
-    def forget_waiting(self, token: str) -> None:
-        """Drops what waits in a queue whose jobs were cancelled; an entry that is left does no harm."""
-        self.client.delete(self.keys.waiting(token))
+    def forget_waiting(self, jobs: Iterable[Due]) -> None:
+        """Drops cancelled jobs from where they wait for their queue's turn; an entry that is left does no harm."""
+        pipe = self.client.pipeline(transaction=False)
+        for job in jobs:
+            pipe.zrem(self.keys.waiting(token_of(job.lane)), job.member)
+        pipe.execute()
 
     def note_bad(self, read: Sequence[Read]) -> None:
         """Keeps the ids of entries that could not be parsed where a person can see them."""
