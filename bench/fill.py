@@ -51,7 +51,7 @@ EXECUTIONS = text(f"""
 """)
 MINUTES = text(f"""
     INSERT INTO minute_stats (minute, client_id, outcome, count, start_lag_buckets, callback_time_buckets)
-    SELECT date_trunc('minute', punctual_now()) - make_interval(mins => m), c.id, o.outcome, 10,
+    SELECT (SELECT date_trunc('minute', punctual_now())) - make_interval(mins => m), c.id, o.outcome, 10,
            array_fill(1::bigint, ARRAY[{BUCKETS}]), array_fill(1::bigint, ARRAY[{BUCKETS}])
     FROM generate_series(0, {DAYS * 1440}) AS m CROSS JOIN clients c CROSS JOIN (VALUES ('succeeded'), ('retried'), ('dead')) AS o(outcome)
 """)

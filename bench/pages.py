@@ -31,7 +31,11 @@ def addresses(conn: Connection) -> dict[str, str]:
     middle = conn.execute(
         text("SELECT id FROM jobs ORDER BY id OFFSET (SELECT count(*) / 2 FROM jobs) LIMIT 1")
     ).scalar_one()
-    dead = conn.execute(text("SELECT id FROM jobs WHERE status = 'dead' ORDER BY id DESC LIMIT 1")).scalar_one()
+    dead = conn.execute(
+        text(
+            "SELECT id FROM jobs WHERE status = 'dead' AND client_id = (SELECT min(id) FROM clients) ORDER BY id DESC LIMIT 1"
+        )
+    ).scalar_one()
     entry = conn.execute(text("SELECT min(id) FROM cron_entries")).scalar_one()
     return {
         "overview": "/",

@@ -27,7 +27,8 @@ def addresses(app: Flask, conn: Connection) -> dict[str, str]:
     """The address of one page of each kind."""
     job = conn.execute(text("SELECT id FROM jobs WHERE status = 'dead' ORDER BY id LIMIT 1")).scalar_one()
     entry = conn.execute(text("SELECT id FROM cron_entries ORDER BY id LIMIT 1")).scalar_one()
-    named = {"<uuid:job_id>": str(job), "<int:entry_id>": str(entry), "<path:name>": "default", "<int:client_id>": "1"}
+    queue = conn.execute(text("SELECT min(id) FROM queues")).scalar_one()
+    named = {"<uuid:job_id>": str(job), "<int:entry_id>": str(entry), "<int:queue_id>": str(queue)}
     found = {}
     for rule in app.url_map.iter_rules():
         endpoint = rule.endpoint.removeprefix("dashboard.")
