@@ -54,6 +54,13 @@ class ApiError(Exception):
         self.details = details
         self.headers = dict(headers or {})
 
+    def body(self) -> dict[str, Any]:
+        """`{"code", "message", "details"?}`"""
+        body: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.details:
+            body["details"] = [dict(detail) for detail in self.details]
+        return body
+
 
 class InvalidRequest(ApiError):
     status, code = 400, CODES[400]
@@ -94,10 +101,7 @@ def invalid(field: str, message: str) -> InvalidRequest:
 
 def respond(error: ApiError) -> Response:
     """`{"error": {"code", "message", "details"?}}`, with the error's status and headers."""
-    body: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.details:
-        body["details"] = [dict(detail) for detail in error.details]
-    answer = Response(json.dumps({"error": body}), error.status, error.headers, mimetype="application/json")
+    answer = Response(json.dumps({"error": error.body()}), error.status, error.headers, mimetype="application/json")
     if error.status == 401:
         answer.headers.setdefault("WWW-Authenticate", "Bearer")
     return answer

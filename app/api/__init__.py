@@ -6,6 +6,7 @@ from flask import Flask
 
 from app import errors
 from app.api import (
+    batch,
     cron_actions,
     cron_jobs,
     dead_letters,
@@ -23,6 +24,7 @@ from app.api.blueprint import bp
 from app.extensions import csrf
 
 __all__ = [
+    "batch",
     "bp",
     "cron_actions",
     "cron_jobs",

@@ -23,6 +23,7 @@ from app.jobs.queries import JobDetail, JobFilter
 from app.metrics import count_submitted
 
 KEY_CONFLICT = "IDEMPOTENCY_KEY_CONFLICT"
+CONFLICT_WORDS = "The idempotency key was used for another request. Use a new key, or send the request as it was."
 TAG = Tag(name="Jobs", description="One callback to deliver, once.")
 
 
@@ -36,10 +37,7 @@ def create_job(header: IdempotencyHeader, body: JobSubmission) -> Response:
     """
     submitted = jobs.submit(punctual(), job_request(body, g.client_id, _key(header, body)))
     if submitted.outcome == "conflict":
-        raise Conflict(
-            "The idempotency key was used for another request. Use a new key, or send the request as it was.",
-            code=KEY_CONFLICT,
-        )
+        raise Conflict(CONFLICT_WORDS, code=KEY_CONFLICT)
     shown = {"id": str(submitted.job_id), "status": submitted.status, "run_at": format_instant(submitted.run_at)}
     if submitted.outcome == "replayed":
         return answer(shown)

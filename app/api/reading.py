@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
@@ -44,6 +44,9 @@ def reads(view: Callable[..., Response]) -> Callable[..., Response]:
 
 
 def _read_body(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
+    own = getattr(model, "from_request", None)
+    if own is not None:
+        return cast(BaseModel, own())
     if _may_be_left_out(model) and not request.content_length and "Transfer-Encoding" not in request.headers:
         return model()
     _check_content_type()

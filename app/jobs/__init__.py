@@ -8,6 +8,7 @@ from app.jobs.hand_back import HandedBack, hand_back
 from app.jobs.record import Recorded, ToRecord, record
 from app.jobs.requests import Changed, JobRequest, Submitted
 from app.jobs.submit import enqueue, submit
+from app.jobs.submit_batch import submit_batch
 
 __all__ = [
     "Changed",
@@ -32,5 +33,6 @@ __all__ = [
     "retry",
     "run_now",
     "submit",
+    "submit_batch",
     "take_up",
 ]

@@ -1,0 +1,56 @@
+"""/v1/jobs/batch: many jobs in one request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, g
+
+from app import jobs
+from app.api.answers import answer
+from app.api.blueprint import bp, error_answers
+from app.api.callback import job_request
+from app.api.jobs import CONFLICT_WORDS, KEY_CONFLICT, TAG
+from app.api.reading import reads
+from app.api.schemas_batch import Batch, BatchResults, JobBatch
+from app.current import punctual
+from app.errors import InvalidRequest
+from app.instants import format_instant
+from app.jobs.requests import JobRequest, Submitted
+from app.metrics import count_submitted
+
+
+@bp.post("/jobs/batch", tags=[TAG], responses={"200": BatchResults, **error_answers(413, 415)})
+@reads
+def create_jobs(body: JobBatch) -> Response:
+    """Submit up to 1,000 jobs
+
+    An array, or a JSON object a line (application/x-ndjson), 10 MiB at most. One result for each item, in their order: `created`,
+    `replayed` (its key had made this job before), `conflict` (its key was used for another request) or `invalid`, with the error. Valid
+    ones are accepted even when others are not. It counts as one request of the quota.
+    """
+    batch: Batch = body  # type: ignore[assignment]
+    wanted = [_wanted(item) for item in batch.items]
+    asked = [request for request in wanted if isinstance(request, JobRequest)]
+    submitted = iter(jobs.submit_batch(punctual(), asked))
+    results = [_shown(next(submitted) if isinstance(request, JobRequest) else request) for request in wanted]
+    count_submitted(sum(result["result"] == "created" for result in results))
+    return answer(results)
+
+
+def _wanted(item: Any) -> JobRequest | InvalidRequest:
+    if isinstance(item, InvalidRequest):
+        return item
+    try:
+        return job_request(item, g.client_id, item.idempotency_key)
+    except InvalidRequest as error:
+        return error
+
+
+def _shown(found: Submitted | InvalidRequest) -> dict[str, Any]:
+    if isinstance(found, InvalidRequest):
+        return {"result": "invalid", "error": found.body()}
+    if found.outcome == "conflict":
+        return {"result": "conflict", "error": {"code": KEY_CONFLICT, "message": CONFLICT_WORDS}}
+    job = {"id": str(found.job_id), "status": found.status, "run_at": format_instant(found.run_at)}
+    return {"result": found.outcome, **job}
