@@ -50,7 +50,7 @@ def test_another_clients_row_is_a_404_on_each_route(
     before = rows(db_conn)
     tried = 0
     for rule in app.url_map.iter_rules():
-        ids = [job_id, waiting_id] if "<job_id>" in rule.rule else [str(entry["id"])]
+        ids = [job_id, waiting_id] if "job_id" in rule.arguments else [str(entry["id"])]
         if not rule.rule.startswith("/v1") or not re.search(r"\b(?:cron_)?job_id>", rule.rule):
             continue
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:

@@ -1,11 +1,9 @@
-"""How the id of a cron entry is found in an address."""
+"""How the id of a job or of a cron entry is found in an address."""
 
 from __future__ import annotations
 
 from flask import Flask
 from werkzeug.routing import BaseConverter
-
-CONVERTER = "entry_id"
 
 
 class EntryIdConverter(BaseConverter):
@@ -18,5 +16,12 @@ class EntryIdConverter(BaseConverter):
     part_isolating = True
 
 
+class JobIdConverter(BaseConverter):
+    """The same for jobs."""
+
+    regex = r"(?!(?:batch|bulk)(?:/|$))[^/]+"
+    part_isolating = True
+
+
 def register(app: Flask) -> None:
-    app.url_map.converters[CONVERTER] = EntryIdConverter
+    app.url_map.converters |= {"entry_id": EntryIdConverter, "job_id": JobIdConverter}

@@ -16,7 +16,7 @@ from app.errors import NotFound
 from app.jobs import queries, sent
 
 
-@bp.get("/jobs/<job_id>/executions", tags=[TAG], responses={"200": ExecutionList, **error_answers(404)})
+@bp.get("/jobs/<job_id:job_id>/executions", tags=[TAG], responses={"200": ExecutionList, **error_answers(404)})
 @reads
 def list_executions(path: JobPath) -> Response:
     """List a job's executions, oldest first"""
@@ -26,7 +26,7 @@ def list_executions(path: JobPath) -> Response:
     return answer([execution(row) for row in rows])
 
 
-@bp.get("/jobs/<job_id>/executions/<number>", tags=[TAG], responses={"200": SentExecution, **error_answers(404)})
+@bp.get("/jobs/<job_id:job_id>/executions/<number>", tags=[TAG], responses={"200": SentExecution, **error_answers(404)})
 @reads
 def get_execution(path: ExecutionPath) -> Response:
     """Get one execution of a job, with what was sent

@@ -24,7 +24,7 @@ from app.errors import Conflict
 from app.jobs.requests import Changed
 
 
-@bp.delete("/jobs/<job_id>", tags=[TAG], responses={"204": None, **error_answers(404, 409)})
+@bp.delete("/jobs/<job_id:job_id>", tags=[TAG], responses={"204": None, **error_answers(404, 409)})
 @reads
 def cancel_job(path: JobPath) -> Response:
     """Cancel a job
@@ -37,7 +37,7 @@ def cancel_job(path: JobPath) -> Response:
     return no_content()
 
 
-@bp.patch("/jobs/<job_id>", tags=[TAG], responses={"200": Job, **error_answers(404, 409, 413, 415)})
+@bp.patch("/jobs/<job_id:job_id>", tags=[TAG], responses={"200": Job, **error_answers(404, 409, 413, 415)})
 @reads
 def edit_job(path: JobPath, body: JobChange) -> Response:
     """Change a job
@@ -53,7 +53,7 @@ def edit_job(path: JobPath, body: JobChange) -> Response:
     return answer(detail(find(path.job_id)))
 
 
-@bp.post("/jobs/<job_id>/retry", tags=[TAG], responses={"200": Job, **error_answers(404, 409)})
+@bp.post("/jobs/<job_id:job_id>/retry", tags=[TAG], responses={"200": Job, **error_answers(404, 409)})
 @reads
 def retry_job(path: JobPath) -> Response:
     """Retry a dead job
@@ -68,7 +68,7 @@ def retry_job(path: JobPath) -> Response:
     return answer(detail(replace(job, status=changed.status or job.status, attempts=0, finished_at=None)))
 
 
-@bp.post("/jobs/<job_id>/run-now", tags=[TAG], responses={"200": Job, **error_answers(404, 409)})
+@bp.post("/jobs/<job_id:job_id>/run-now", tags=[TAG], responses={"200": Job, **error_answers(404, 409)})
 @reads
 def run_job_now(path: JobPath) -> Response:
     """Run a job now

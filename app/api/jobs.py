@@ -65,7 +65,7 @@ def list_jobs(query: JobsQuery) -> Response:
     return page([summary(row) for row in rows], query.limit)
 
 
-@bp.get("/jobs/<job_id>", tags=[TAG], responses={"200": Job, **error_answers(404)})
+@bp.get("/jobs/<job_id:job_id>", tags=[TAG], responses={"200": Job, **error_answers(404)})
 @reads
 def get_job(path: JobPath) -> Response:
     """Get a job"""
