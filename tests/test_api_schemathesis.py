@@ -34,6 +34,8 @@ UNSAYABLE = [
     (r"timezone", r"Unknown time zone.*|.*time zone.*"),
     # RFC 3339 allows instants that UTC, or a calendar without leap seconds, cannot hold.
     (r".*", r"lies outside the years.*|names a day or a time of day that does not exist.*"),
+    # How far an offset goes depends on what stands beside it.
+    (r"offset", r"it is 10,000 at most.*"),
     # Two parts of one request, or a request and what is stored, must agree.
     (r"payload", r"is required, or a body: .*"),
     (r"idempotency_key", r"it differs from the Idempotency-Key header.*"),

@@ -14,16 +14,26 @@ from app.api.callback import job_request
 from app.api.job_shapes import detail, summary
 from app.api.reading import reads
 from app.api.schemas import JobPath
-from app.api.schemas_jobs import IdempotencyHeader, Job, JobList, JobsQuery, JobSubmission, SubmittedJob
+from app.api.schemas_filter import JobFilterFields, JobsQuery
+from app.api.schemas_jobs import (
+    IdempotencyHeader,
+    Job,
+    JobList,
+    JobSubmission,
+    SubmittedJob,
+)
 from app.current import punctual
 from app.errors import Conflict, NotFound, invalid
 from app.instants import format_instant
-from app.jobs import queries
+from app.jobs import queries, search
+from app.jobs.known_values import host_keys
 from app.jobs.queries import JobDetail, JobFilter
+from app.jobs.search import JobSearch
 from app.metrics import count_submitted
 
 KEY_CONFLICT = "IDEMPOTENCY_KEY_CONFLICT"
 CONFLICT_WORDS = "The idempotency key was used for another request. Use a new key, or send the request as it was."
+MAX_OFFSET = 10_000
 TAG = Tag(name="Jobs", description="One callback to deliver, once.")
 
 
@@ -58,11 +68,40 @@ def _key(header: IdempotencyHeader, body: JobSubmission) -> str | None:
 def list_jobs(query: JobsQuery) -> Response:
     """List jobs, newest first
 
-    Without their payloads. While there are more, the Link header holds the address of the next page.
+    Without their payloads. While there are more, the Link header holds the address of the next page. Several statuses are given
+    with commas between. An offset beside another filter than one status is 10,000 at most.
     """
-    wanted = JobFilter(client_id=g.client_id, status=query.status)
-    rows = queries.list_jobs(punctual().engine, wanted, query.limit + 1, query.offset, query.cursor)
+    wanted = job_search(query)
+    if wanted == JobSearch(client_id=g.client_id, statuses=wanted.statuses[:1]):
+        status = wanted.statuses[0] if wanted.statuses else None
+        plain = JobFilter(client_id=g.client_id, status=status)
+        rows = queries.list_jobs(punctual().engine, plain, query.limit + 1, query.offset, query.cursor)
+    else:
+        if query.offset > MAX_OFFSET:
+            raise invalid("offset", f"it is {MAX_OFFSET:,} at most beside these filters: go on by the Link header.")
+        found = search.page(punctual().engine, wanted, query.offset + query.limit + 1, query.cursor)
+        rows = found[query.offset :]
     return page([summary(row) for row in rows], query.limit)
+
+
+def job_search(given: JobFilterFields) -> JobSearch:
+    """The caller's jobs that are meant."""
+    hosts = None if given.callback_host is None else host_keys(punctual().engine, given.callback_host)
+    return JobSearch(
+        client_id=g.client_id,
+        statuses=given.status or (),
+        type=given.type,
+        callback_hosts=hosts,
+        cron_entry_id=given.cron_job_id,
+        error_class=given.error_class,
+        created_from=given.created_from,
+        created_until=given.created_to,
+        run_from=given.run_at_from,
+        run_until=given.run_at_to,
+        queue=given.queue,
+        tag=given.tag,
+        idempotency_key=given.idempotency_key,
+    )
 
 
 @bp.get("/jobs/<job_id:job_id>", tags=[TAG], responses={"200": Job, **error_answers(404)})

@@ -24,7 +24,6 @@ from app.api.schemas import (
     QueryModel,
     RequestModel,
     Status,
-    StatusIn,
     absent,
 )
 from app.api.schemas_callback import (
@@ -158,10 +157,6 @@ class PageQuery(QueryModel):
     cursor: Omittable[IdIn] = Field(
         default_factory=absent, description="Only what comes after the job with this id; the Link header has it."
     )
-
-
-class JobsQuery(PageQuery):
-    status: Omittable[StatusIn] = Field(default_factory=absent)
 
 
 class SubmittedJob(AnswerModel):

@@ -25,7 +25,7 @@ SPANS: dict[str, tuple[str, timedelta]] = {
     "24h": ("last 24 hours", timedelta(hours=24)),
     "7d": ("last 7 days", timedelta(days=7)),
 }
-NAMES = ("q", "status", "type", "client", "host", "cron", "error", "since", "from", "until")
+NAMES = ("q", "status", "type", "client", "host", "cron", "error", "queue", "tag", "since", "from", "until")
 MOST_CHARACTERS = 300
 Args = dict[str, list[str]]
 
@@ -201,6 +201,8 @@ _READERS: dict[str, Callable[[list[str]], dict[str, Any]]] = {
     "host": _host,
     "cron": _number("cron_entry_id", "cron entry"),
     "error": _text("error_class"),
+    "queue": _text("queue"),
+    "tag": _text("tag"),
     "since": _since,
     "from": _instant("created_from"),
     "until": _instant("created_until"),

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, func, literal,
 
 from app.database import transaction
 from app.jobs.queries import JobRow, columns_of
-from app.models import Client, Job
+from app.models import Client, Job, Queue
 
 # Counts are exact up to here; beyond, the planner's estimate is told.
 COUNT_CAP = 10_000
@@ -37,7 +37,7 @@ class JobSearch:
     """What jobs are looked for; what is None or empty matches every job.
 
     `client_id` None is every client's: for users of the dashboard, never for programs. `callback_hosts` are keys such as
-    https://example.com:443. `created_until` is exclusive. `words` is an id, the beginning of one, or an idempotency key.
+    https://example.com:443. `created_until` and `run_until` are exclusive. `queue` is its name. `words` is an id, the beginning of one, or an idempotency key.
     """
 
     client_id: int | None = None
@@ -48,6 +48,11 @@ class JobSearch:
     error_class: str | None = None
     created_from: datetime | None = None
     created_until: datetime | None = None
+    run_from: datetime | None = None
+    run_until: datetime | None = None
+    queue: str | None = None
+    tag: str | None = None
+    idempotency_key: str | None = None
     words: str | None = None
 
     @property
@@ -153,6 +158,10 @@ def _arms(conn: Connection, search: JobSearch) -> list[list[Condition]]:
     One for each status and each reading of `words`, since an index gives its rows in order for one value only.
     """
     conditions = _conditions(search)
+    if search.queue is not None:
+        conditions.append(Job.queue_id.in_(_queue_ids(conn, search.queue, search.client_id)))
+    if search.idempotency_key is not None:
+        conditions.append(Job.id.in_(_ids_by_key(conn, search, search.idempotency_key)))
     statuses: list[list[Condition]] = [[Job.status == status] for status in search.statuses] or [[]]
     readings: list[list[Condition]] = [[]] if search.words is None else _readings(conn, search, search.words.strip())
     return [[*conditions, *status, *reading] for status in statuses for reading in readings]
@@ -171,6 +180,13 @@ def _conditions(search: JobSearch) -> list[Condition]:
         found.append(Job.cron_entry_id == search.cron_entry_id)
     if search.error_class is not None:
         found.append(Job.last_error_class == search.error_class)
+    if search.tag is not None:
+        # The index holds the jobs that have tags.
+        found += [Job.tags.contains([search.tag]), Job.tags != text("'{}'")]
+    if search.run_from is not None:
+        found.append(Job.run_at >= search.run_from)
+    if search.run_until is not None:
+        found.append(Job.run_at < search.run_until)
     if search.created_from is not None:
         found += [Job.created_at >= search.created_from, Job.id >= first_id(search.created_from - CLOCK_SKEW)]
     if search.created_until is not None:
@@ -215,6 +231,12 @@ def _ids_by_key(conn: Connection, search: JobSearch, key: str) -> list[UUID]:
     if search.client_id is not None:
         query = query.where(Client.id == search.client_id)
     return list(conn.execute(query).scalars())
+
+
+def _queue_ids(conn: Connection, name: str, client_id: int | None) -> list[int]:
+    """The queues of this name: one a client."""
+    query = select(Queue.id).where(Queue.name == name)
+    return list(conn.execute(query if client_id is None else query.where(Queue.client_id == client_id)).scalars())
 
 
 def _estimate(conn: Connection, query: Select[Any]) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ARRAY, CheckConstraint, Double, Integer, SmallInteger, String, Text, text
+from sqlalchemy import CheckConstraint, Double, Integer, SmallInteger, String, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.callback import MAX_TIMEOUT_SECONDS, METHODS, MIN_TIMEOUT_SECONDS
