@@ -18,6 +18,7 @@ from app.probes import serve
 from app.process import Loop
 from app.processes import BEAT_SECONDS, SILENCE_SECONDS
 from app.stores import Stores, loop_stores
+from scheduler.bulk import Bulk
 from scheduler.cron import Cron
 from scheduler.expirer import Expirer
 from scheduler.leader import Leadership
@@ -88,6 +89,7 @@ class Scheduler:
             "rescuer": Rescuer(self._stores, self._clock, self._beats.steady_seconds).run_once,
             "queues": Queues(self._stores, self._clock).run_once,
             "expirer": Expirer(self._stores).run_once,
+            "bulk": Bulk(self._stores).run_once,
             "cron": Cron(self._stores).run_once,
             "pruner": Pruner(self._stores, settings.retention_days, settings.dead_retention_days).run_once,
         }

@@ -47,8 +47,8 @@ UNSAYABLE = [
 ]
 
 
-# A batch answers 200 whatever its items are.
-OWN_WAYS = {"/v1/jobs/batch": (negative_data_rejection,)}
+# A batch answers 200 whatever its items are, and a filter takes a number as text too, as in an address.
+OWN_WAYS = dict.fromkeys(("/v1/jobs/batch", "/v1/jobs/bulk"), (negative_data_rejection,))
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

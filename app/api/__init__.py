@@ -7,6 +7,7 @@ from flask import Flask
 from app import errors
 from app.api import (
     batch,
+    bulk,
     cron_actions,
     cron_jobs,
     dead_letters,
@@ -26,6 +27,7 @@ from app.extensions import csrf
 __all__ = [
     "batch",
     "bp",
+    "bulk",
     "cron_actions",
     "cron_jobs",
     "dead_letters",

@@ -13,7 +13,8 @@ from app.models import STATUSES
 
 def _statuses(value: Any) -> tuple[str, ...]:
     """Several, with commas between."""
-    found = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+    given = value if isinstance(value, list) else str(value).split(",")
+    found = tuple(dict.fromkeys(str(part).strip() for part in given))
     if not set(found) <= set(STATUSES):
         raise ValueError(f"must be of {', '.join(STATUSES)}, with commas between several")
     return found

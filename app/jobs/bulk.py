@@ -34,6 +34,7 @@ _HELD = """
     held AS MATERIALIZED (
       SELECT id FROM jobs WHERE id = ANY(CAST(:ids AS uuid[])) AND status = ANY(CAST(:leaves AS text[]))
         AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id)
+        AND (CAST(:until AS timestamptz) IS NULL OR updated_at <= CAST(:until AS timestamptz))
       ORDER BY id {lock}
     )
 """
@@ -87,7 +88,7 @@ def change(
     1. One statement for all of them, and the audit log's line, in one transaction. A crash before its end: nothing happened.
     2. Retried jobs are added to Redis. A crash before that: the rescuer brings them in (C16).
     """
-    values = {"ids": sorted(ids), "leaves": list(LEAVES[action]), "client_id": by.client_id}
+    values = {"ids": sorted(ids), "leaves": list(LEAVES[action]), "client_id": by.client_id, "until": None}
     with transaction(stores.engine) as conn:
         rows = conn.execute(CHANGE[action], values).all()
         if rows:

@@ -37,7 +37,7 @@ class JobSearch:
     """What jobs are looked for; what is None or empty matches every job.
 
     `client_id` None is every client's: for users of the dashboard, never for programs. `callback_hosts` are keys such as
-    https://example.com:443. `created_until` and `run_until` are exclusive. `queue` is its name. `words` is an id, the beginning of one, or an idempotency key.
+    https://example.com:443. `created_until` and `run_until` are exclusive, `updated_until` is not. `queue` is its name. `words` is an id, the beginning of one, or an idempotency key.
     """
 
     client_id: int | None = None
@@ -50,6 +50,7 @@ class JobSearch:
     created_until: datetime | None = None
     run_from: datetime | None = None
     run_until: datetime | None = None
+    updated_until: datetime | None = None
     queue: str | None = None
     tag: str | None = None
     idempotency_key: str | None = None
@@ -81,8 +82,13 @@ def page(engine: Engine, search: JobSearch, limit: int, after: UUID | None = Non
 def ids(engine: Engine, search: JobSearch, limit: int, through: UUID, after: UUID | None = None) -> list[UUID]:
     """Ids of up to `limit` matching jobs, newest first, from `through` on or below `after`: a walk sees each job once."""
     with _bounded(engine) as conn:
-        query = _newest(conn, search, [Job.id], limit, after, through)
-        return [] if query is None else list(conn.execute(query).scalars())
+        return ids_on(conn, search, limit, through, after)
+
+
+def ids_on(conn: Connection, search: JobSearch, limit: int, through: UUID, after: UUID | None = None) -> list[UUID]:
+    """The same, within a transaction of the caller's."""
+    query = _newest(conn, search, [Job.id], limit, after, through)
+    return [] if query is None else list(conn.execute(query).scalars())
 
 
 def newest_id(engine: Engine, search: JobSearch) -> UUID | None:
@@ -187,6 +193,8 @@ def _conditions(search: JobSearch) -> list[Condition]:
         found.append(Job.run_at >= search.run_from)
     if search.run_until is not None:
         found.append(Job.run_at < search.run_until)
+    if search.updated_until is not None:
+        found.append(Job.updated_at <= search.updated_until)
     if search.created_from is not None:
         found += [Job.created_at >= search.created_from, Job.id >= first_id(search.created_from - CLOCK_SKEW)]
     if search.created_until is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.models.bulk import BulkOperation
 from app.models.circuits import Circuit
 from app.models.cron import CronEntry, CronOccurrence, CronTotal
 from app.models.declarative import Base
@@ -18,6 +19,7 @@ __all__ = [
     "ApiKey",
     "AuditEntry",
     "Base",
+    "BulkOperation",
     "Circuit",
     "Client",
     "CronEntry",
