@@ -96,7 +96,7 @@ def whole(value: Any) -> Any:
 
 def number(value: Any) -> int:
     """A number in a query. More digits than any limit has are cut before int() reads them."""
-    text = str(value)
+    text = str(whole(value))
     if _NUMBER_TEXT.fullmatch(text) is None:
         raise ValueError("must be a whole number")
     return int(text) if len(text) <= 40 else MAX_BIGINT + 1 if text[0] != "-" else -1
