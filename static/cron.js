@@ -43,5 +43,9 @@ for (const form of document.querySelectorAll("form.cron-form")) {
       waiting = setTimeout(() => preview(form).catch(() => {}), PAUSE_MS);
     });
   }
+  // Typed before this script had come, or kept by the browser on the way back.
+  if ([...form.querySelectorAll("input[data-preview]")].some((field) => field.value !== field.defaultValue)) {
+    preview(form).catch(() => {});
+  }
   for (const field of form.querySelectorAll("[data-json]")) watch(field);
 }

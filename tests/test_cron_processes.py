@@ -37,7 +37,7 @@ class Minutes:
 
 
 @pytest.fixture
-def minutes(db_conn: Connection) -> Iterator[Minutes]:
+def minutes(minute_begins: None, db_conn: Connection) -> Iterator[Minutes]:
     yield Minutes(db_conn)
     shift(db_conn, 0)
 
