@@ -180,3 +180,17 @@ def test_hostile_text_is_text(operator: Person, db_conn: Connection) -> None:
     queues = [make_queue(db_conn, client, hostile[:64], pause_reason=hostile, **paused) for hostile in HOSTILE]
     for path in ("/queues/", *(f"/queues/{queue}/edit" for queue in queues)):
         assert_text_only(operator.get(path))
+
+
+def test_hosts_whose_calls_are_held_back_are_shown(db_conn: Connection, operator: Person) -> None:
+    client_id = make_client(db_conn, "failing")
+    assert "held back" not in operator.get("/queues/")
+    db_conn.execute(
+        text(
+            "INSERT INTO circuits (client_id, host, opened_at, retry_at, openings)"
+            " VALUES (:id, 'https://hooks.example:443', punctual_now(), punctual_now() + interval '30 s', 1)"
+        ),
+        {"id": client_id},
+    )
+    page = operator.fragment("/queues/")
+    assert "Hosts whose calls are held back" in page and "hooks.example" in page

@@ -26,6 +26,6 @@ def test_every_field_of_a_call_is_documented_and_nothing_else() -> None:
 
 def test_links_lead_somewhere() -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
-    for page in ("api.md", "receiving.md", "cron.md"):
-        for link in re.findall(r"\]\(([^)#:]+)\)", (docs / page).read_text(encoding="utf-8")):
-            assert (docs / link).exists(), (page, link)
+    for page in (*docs.glob("*.md"), docs.parent / "README.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), (page.name, link)

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, abort, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from app.circuits.reading import open_circuits
 from app.current import punctual
 from app.dashboard import choices, queue_form
 from app.dashboard.blueprint import is_fragment_request
@@ -16,6 +17,7 @@ from app.dashboard.local_path import local_path
 from app.dashboard.queue_form import QueueForm
 from app.dashboard.roles import requires
 from app.errors import NotFound
+from app.jobs.known_values import shown_host
 from app.queues import changes, reading
 from app.queues.listing import search
 from app.queues.reading import QueueRow
@@ -45,6 +47,8 @@ def index() -> str:
     return render_template(
         "queues/_list.html" if is_fragment_request() else "queues/index.html",
         queues=found[:PAGE],
+        circuits=open_circuits(punctual().engine),
+        shown_host=shown_host,
         kept=kept,
         is_filtered=any(kept.values()) or after is not None,
         clients=choices.clients(),
