@@ -34,6 +34,7 @@ UNSAYABLE = [
     (r"timezone", r"Unknown time zone.*|.*time zone.*"),
     # RFC 3339 allows instants that UTC, or a calendar without leap seconds, cannot hold.
     (r".*", r"lies outside the years.*|names a day or a time of day that does not exist.*"),
+    (r"expires_at", r"it must be later than run_at.*"),
     # Only a retry gives jobs a time to spread.
     (r"spread_seconds", r"only a retry can be spread.*"),
     # How far an offset goes depends on what stands beside it.

@@ -28,7 +28,19 @@ def addresses(app: Flask, conn: Connection) -> dict[str, str]:
     job = conn.execute(text("SELECT id FROM jobs WHERE status = 'dead' ORDER BY id LIMIT 1")).scalar_one()
     entry = conn.execute(text("SELECT id FROM cron_entries ORDER BY id LIMIT 1")).scalar_one()
     queue = conn.execute(text("SELECT min(id) FROM queues")).scalar_one()
-    named = {"<uuid:job_id>": str(job), "<int:entry_id>": str(entry), "<int:queue_id>": str(queue)}
+    change = conn.execute(
+        text(
+            "INSERT INTO bulk_operations (action, filter, through_id, matched, actor_kind, actor)"
+            " VALUES ('retry', '{}', :job, 10, 'user', 'ada') RETURNING id"
+        ),
+        {"job": job},
+    ).scalar_one()
+    named = {
+        "<int:operation_id>": str(change),
+        "<uuid:job_id>": str(job),
+        "<int:entry_id>": str(entry),
+        "<int:queue_id>": str(queue),
+    }
     found = {}
     for rule in app.url_map.iter_rules():
         endpoint = rule.endpoint.removeprefix("dashboard.")

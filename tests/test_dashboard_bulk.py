@@ -11,7 +11,7 @@ import redis
 from flask import Flask
 from sqlalchemy import Connection, Engine, text
 
-from app.jobs import bulk
+from app.jobs import bulk, bulk_operations
 from app.jobs.search import JobSearch
 from tests.factories import Scene
 from tests.pages import Person
@@ -197,3 +197,26 @@ def test_a_change_needs_the_token_of_a_form(app: Flask, scene: Scene, ada: Perso
     assert csrf, "the tests run with the protection on"
     assert ada.open("/jobs/bulk", method="POST", data={"action": "retry", "job": str(job)}).status_code == 400
     assert scene.status(job) == "dead"
+
+
+def test_a_large_change_runs_in_the_background_with_its_progress_shown(
+    scene: Scene, ada: Person, vic: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.dashboard.job_bulk.MOST_AT_ONCE", 2)
+    monkeypatch.setattr(bulk_operations, "BATCH", 2)
+    jobs = [scene.job(status="dead", type="a", updated_at=scene.now()) for _ in range(3)]
+    page = ada.get("/jobs/bulk?action=retry&every=1&type=a")
+    assert "runs in the background" in page
+    late = scene.job(status="dead", type="a")
+    address = ada.post("/jobs/bulk", **asked(page)).headers["Location"]
+    assert "The leading scheduler begins" in ada.get(address)
+    assert bulk_operations.step(scene.stores)
+    fragment = vic.fragment(address)
+    assert 'data-state="running"' in fragment and "<strong>2</strong> of 3" in fragment and "Stop" not in fragment
+    assert vic.post(f"{address}/stop").status_code == 403
+    while bulk_operations.step(scene.stores):
+        pass
+    assert 'data-state="done"' in ada.fragment(address)
+    assert [scene.status(job) for job in (*jobs, late)] == ["scheduled"] * 3 + ["dead"]
+    assert ada.open("/jobs/bulk/99").status_code == 404
+    assert ada.post(f"{address}/stop").headers["Location"] == address

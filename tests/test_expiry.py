@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 from app import jobs
 from app.jobs.expire import expire
 from scheduler.expirer import Expirer
-from tests.api_calls import ApiCalls
+from tests.api_calls import ApiCalls, error
 from tests.factories import Scene
 
 
@@ -84,3 +84,10 @@ def test_a_key_may_be_used_again_after_its_window(client: FlaskClient, api_key: 
     assert again.status_code == 201
     assert again.get_json()["id"] != first.get_json()["id"]
     assert api.submit(**fields).get_json()["id"] == again.get_json()["id"]
+
+
+def test_an_end_before_the_beginning_is_refused(client: FlaskClient, api_key: str) -> None:
+    api = ApiCalls(client, api_key)
+    refused = api.submit(run_at="2030-01-01T00:00:01Z", expires_at="2030-01-01T00:00:01Z")
+    assert error(refused, 400)["details"][0]["field"] == "expires_at"
+    assert api.submit(run_at="2030-01-01T00:00:01Z", expires_at="2030-01-01T00:00:02Z").status_code == 201

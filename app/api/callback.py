@@ -28,6 +28,8 @@ lookups = Lookups()
 
 def job_request(given: JobSubmission, client_id: int, idempotency_key: str | None) -> JobRequest:
     """The job that is asked for. Raises InvalidRequest."""
+    if given.run_at is not None and given.expires_at is not None and given.expires_at <= given.run_at:
+        raise invalid("expires_at", "it must be later than run_at.")
     values = _callback(given, take)
     mark = None
     if idempotency_key is not None:

@@ -16,12 +16,14 @@ from app.dashboard.job_actions import by_me
 from app.dashboard.job_filter import Args, Filter
 from app.dashboard.local_path import local_path
 from app.dashboard.roles import requires
-from app.jobs import bulk, known_values, search
-from app.jobs.bulk import LEAVES, MOST_JOBS, Action, Done
+from app.jobs import bulk, bulk_operations, known_values, search
+from app.jobs.bulk import LEAVES, Action, Done
 from app.jobs.queries import JobRow
 from app.jobs.search import Count
 
 MOST_TICKED = 200
+# Beyond, a change runs in the background.
+MOST_AT_ONCE = 1000
 SAMPLE = 10
 # What one job is, and what several are.
 DONE = {
@@ -42,8 +44,8 @@ class Question:
     fields: list[tuple[str, str]]
 
     @property
-    def is_in_steps(self) -> bool:
-        return self.count.number > MOST_JOBS
+    def is_in_background(self) -> bool:
+        return self.count.number > MOST_AT_ONCE
 
 
 @requires("operator")
@@ -67,7 +69,6 @@ def ask() -> ResponseReturnValue:
         clients=clients,
         host_of=known_values.host_of,
         back=back,
-        most=MOST_JOBS,
     )
 
 
@@ -84,10 +85,19 @@ def change() -> ResponseReturnValue:
         if wanted.problems or request.form.get("every") != "1":
             abort(400)
         through = _uuid(request.form.get("through", ""))
+        if _is_large(action, wanted):
+            made = bulk_operations.ask(punctual().engine, action, wanted.search, by_me(), through=through)
+            return redirect(url_for("dashboard.jobs.bulk_progress", operation_id=made))
         told = job_filter.in_words(wanted)
         done = bulk.change_matching(punctual(), action, wanted.search, by_me(), through, told)
     flash(*_told(action, done))
     return redirect(local_path(request.form.get("next"), url_for("dashboard.jobs.index")))
+
+
+def _is_large(action: Action, wanted: Filter) -> bool:
+    """More than a person waits for: it runs in the background, with its progress shown."""
+    narrowed = search.narrowed(wanted.search, LEAVES[action])
+    return narrowed is not None and search.count(punctual().engine, narrowed).number > MOST_AT_ONCE
 
 
 def _about_ticked(action: Action, ticked: list[UUID]) -> Question:

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from app.current import punctual
 from app.dashboard import (
+    bulk_progress,
     choices,
     form_room,
     job,
@@ -78,6 +79,8 @@ bp.add_url_rule("/new", view_func=job_submit.new, methods=["GET", "POST"])
 bp.add_url_rule("/new/planned-delays", view_func=planned_delays.planned_delays)
 bp.add_url_rule("/bulk", "bulk", view_func=job_bulk.ask)
 bp.add_url_rule("/bulk", "bulk_change", view_func=job_bulk.change, methods=["POST"])
+bp.add_url_rule("/bulk/<int:operation_id>", "bulk_progress", view_func=bulk_progress.show)
+bp.add_url_rule("/bulk/<int:operation_id>/stop", "bulk_stop", view_func=bulk_progress.stop, methods=["POST"])
 bp.add_url_rule("/<uuid:job_id>", view_func=job.show)
 bp.add_url_rule("/<uuid:job_id>/payload", view_func=job.payload)
 bp.add_url_rule("/<uuid:job_id>/edit", view_func=job_edit.edit, methods=["GET", "POST"])

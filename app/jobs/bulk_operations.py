@@ -41,10 +41,11 @@ SPREAD = text("""
     FROM unnest(CAST(:ids AS uuid[]), CAST(:later AS float8[])) AS u(id, later) WHERE j.id = u.id AND j.status = 'scheduled'
     RETURNING j.id, j.run_at
 """)
-GET = text("SELECT * FROM bulk_operations WHERE id = :id AND client_id = :client_id")
-STOP = text("""
+_OWN = "id = :id AND (CAST(:client_id AS bigint) IS NULL OR client_id = :client_id)"
+GET = text(f"SELECT * FROM bulk_operations WHERE {_OWN}")
+STOP = text(f"""
     UPDATE bulk_operations SET state = 'stopped', finished_at = punctual_now()
-    WHERE id = :id AND client_id = :client_id AND state IN ('waiting', 'running') RETURNING id
+    WHERE {_OWN} AND state IN ('waiting', 'running') RETURNING id
 """)
 _INSTANTS = {"created_from", "created_until", "run_from", "run_until", "updated_until"}
 
@@ -64,11 +65,21 @@ class Operation:
     finished_at: datetime | None
 
 
-def ask(engine: Engine, action: Action, wanted: JobSearch, by: By, spread_seconds: float | None) -> int:
-    """Asks for a change of everything that matches now; returns the operation's id. The leader begins within a second."""
+def ask(
+    engine: Engine,
+    action: Action,
+    wanted: JobSearch,
+    by: By,
+    spread_seconds: float | None = None,
+    through: UUID | None = None,
+) -> int:
+    """Asks for a change of everything that matches now; returns the operation's id. The leader begins within a second.
+
+    `through`: only jobs up to this id, the newest there was when a person was asked.
+    """
     narrowed = search.narrowed(wanted, LEAVES[action])
-    newest = None if narrowed is None else search.newest_id(engine, narrowed)
-    matched = 0 if narrowed is None or newest is None else search.count(engine, narrowed).number
+    newest = None if narrowed is None else through or search.newest_id(engine, narrowed)
+    matched = 0 if narrowed is None or newest is None else search.count(engine, narrowed, newest).number
     told = _stored(narrowed or wanted)
     with transaction(engine) as conn:
         values = {
@@ -129,14 +140,14 @@ def fail(engine: Engine, error: str) -> None:
             conn.execute(PROGRESS, values)
 
 
-def get(engine: Engine, client_id: int, operation_id: int) -> Operation | None:
-    """A client's operation; None for another's."""
+def get(engine: Engine, client_id: int | None, operation_id: int) -> Operation | None:
+    """A client's operation; None for another's. `client_id` None sees everybody's."""
     with autocommit(engine) as conn:
         row = conn.execute(GET, {"id": operation_id, "client_id": client_id}).mappings().one_or_none()
     return None if row is None else Operation(**{field.name: row[field.name] for field in fields(Operation)})
 
 
-def stop(engine: Engine, client_id: int, operation_id: int) -> bool:
+def stop(engine: Engine, client_id: int | None, operation_id: int) -> bool:
     """Ends an open operation after the batch it is at; what is done stays done. False: it was over."""
     with autocommit(engine) as conn:
         return conn.execute(STOP, {"id": operation_id, "client_id": client_id}).one_or_none() is not None

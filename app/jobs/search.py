@@ -105,10 +105,12 @@ def among(engine: Engine, job_ids: Sequence[UUID], statuses: Sequence[str]) -> S
         return [JobRow(**row) for row in conn.execute(query).mappings()]
 
 
-def count(engine: Engine, search: JobSearch) -> Count:
-    """How many match: exactly up to COUNT_CAP, else about."""
+def count(engine: Engine, search: JobSearch, through: UUID | None = None) -> Count:
+    """How many match, from the id `through` on: exactly up to COUNT_CAP, else about."""
     with _bounded(engine) as conn:
         arms = _arms(conn, search)
+        if through is not None:
+            arms = [[*arm, Job.id <= through] for arm in arms]
         if not arms:
             return Count(0)
         capped = union_all(
