@@ -11,6 +11,7 @@ from structlog.contextvars import bind_contextvars
 from app.api_keys import Bearer, hashed, look_up
 from app.client_address import client_address, throttled_as
 from app.current import punctual, settings
+from app.database import is_connection_lost
 from app.errors import RateLimited, Unauthorized
 from app.rate_limit import hit
 from app.stores import Stores
@@ -38,7 +39,13 @@ class KeyCache:
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
-        bearer = look_up(stores.engine, key)
+        try:
+            bearer = look_up(stores.engine, key)
+        except Exception as error:
+            # Connections of a pool do not outlive their server: the first of them to find out is no reason for a 503.
+            if not is_connection_lost(error):
+                raise
+            bearer = look_up(stores.engine, key)
         with self._lock:
             self._known.pop(digest, None)
             if bearer is not None:

@@ -14,6 +14,7 @@ from app.api import callback
 from app.api.lookup import Lookups
 from app.instants import parse_instant
 from tests.api_calls import HOOK, ApiCalls, error
+from tests.conftest import make_api_key
 
 NIL = "00000000-0000-0000-0000-000000000000"
 
@@ -261,3 +262,16 @@ def test_cancelling_and_retrying_are_on_record_with_the_key_and_refusals_are_not
         ("api_key", api_key[:11], "job.cancel", cancelled),
         ("api_key", api_key[:11], "job.retry", dead),
     ]
+
+
+def test_a_job_is_accepted_though_postgresql_was_started_again(
+    api: ApiCalls, client: FlaskClient, db_conn: Connection
+) -> None:
+    """Every pooled connection is dead, and none knows it yet."""
+    assert api.submit().status_code == 201
+    ours = db_conn.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid NOT IN (:ours, pg_backend_pid())"
+    db_conn.execute(text(query), {"ours": ours})
+    # Another key is looked up anew.
+    key = make_api_key(db_conn, "another")
+    assert ApiCalls(client, key).submit().status_code == 201
