@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from flask import Response, g
@@ -9,7 +10,7 @@ from flask import Response, g
 from app import jobs
 from app.api.answers import answer
 from app.api.blueprint import bp, error_answers
-from app.api.callback import job_request
+from app.api.callback import Locate, job_request, take_together
 from app.api.jobs import CONFLICT_WORDS, KEY_CONFLICT, TAG
 from app.api.reading import reads
 from app.api.schemas_batch import Batch, BatchResults, JobBatch
@@ -30,7 +31,8 @@ def create_jobs(body: JobBatch) -> Response:
     ones are accepted even when others are not. It counts as one request of the quota.
     """
     batch: Batch = body  # type: ignore[assignment]
-    wanted = [_wanted(item) for item in batch.items]
+    locate = take_together(_addresses(batch))
+    wanted = [_wanted(item, locate) for item in batch.items]
     asked = [request for request in wanted if isinstance(request, JobRequest)]
     submitted = iter(jobs.submit_batch(punctual(), asked))
     results = [_shown(next(submitted) if isinstance(request, JobRequest) else request) for request in wanted]
@@ -38,11 +40,17 @@ def create_jobs(body: JobBatch) -> Response:
     return answer(results)
 
 
-def _wanted(item: Any) -> JobRequest | InvalidRequest:
+def _addresses(batch: Batch) -> Iterator[str]:
+    for item in batch.items:
+        if not isinstance(item, InvalidRequest):
+            yield from filter(None, (item.callback_url, item.on_success_url, item.on_failure_url))
+
+
+def _wanted(item: Any, locate: Locate) -> JobRequest | InvalidRequest:
     if isinstance(item, InvalidRequest):
         return item
     try:
-        return job_request(item, g.client_id, item.idempotency_key)
+        return job_request(item, g.client_id, item.idempotency_key, locate)
     except InvalidRequest as error:
         return error
 
