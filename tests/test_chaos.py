@@ -17,6 +17,7 @@ SOON = [
     "postgres_crash",
     "postgres_connections_killed",
     "network_half_closed",
+    "names_refused",
 ]
 
 
@@ -27,3 +28,12 @@ def test_a_fleet_keeps_its_promises_through_faults(capsys: pytest.CaptureFixture
     assert report.wrong == []
     assert report.figures["jobs accepted"] == 400
     assert report.figures["processes that died"] != {}
+
+
+def test_restarts_and_reloads_in_order_cost_nobody_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(500, ["rolling_restart", "reload_web", "reload_web"], seed=7, scale=1.0, per_second=50.0)
+    with capsys.disabled():
+        print(f"\n{report.show()}")
+    assert report.wrong == []
+    assert report.figures["jobs accepted"] == 500
+    assert report.figures["requests that failed"] == report.figures["attempts sent twice"] == 0

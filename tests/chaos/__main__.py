@@ -11,7 +11,7 @@ import time
 
 from tests.chaos.audit import Report, audit, wait_until_quiet
 from tests.chaos.driver import Driver
-from tests.chaos.faults import FAULTS
+from tests.chaos.faults import FAULTS, ORDERLY
 from tests.chaos.fleet import Fleet
 
 QUIET_SECONDS = 180.0
@@ -23,7 +23,7 @@ def run(jobs: int, faults: list[str], seed: int, scale: float, per_second: float
     """One run on a fleet of its own: work, faults in a random order, quiet, audit."""
     rand = random.Random(seed)
     order = rand.sample(faults, len(faults))
-    fleet = Fleet.start()
+    fleet = Fleet.start(is_sound=set(faults) <= ORDERLY)
     try:
         driver = Driver(fleet, seed, jobs, per_second)
         driver.prepare()

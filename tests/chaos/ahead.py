@@ -9,6 +9,8 @@ import threading
 
 import time_machine
 
+from tests.chaos import names
+
 HOUR = dt.timedelta(hours=1)
 SECONDS_EACH = 1.5
 
@@ -21,6 +23,7 @@ def jump(stopping: threading.Event) -> None:
 
 if __name__ == "__main__":
     program = sys.argv.pop(1)
+    names.install()
     stopping = threading.Event()
     jumper = threading.Thread(target=jump, args=(stopping,), daemon=True)
     jumper.start()

@@ -110,6 +110,10 @@ def audit(fleet: Fleet, driver: Driver, is_quiet: bool) -> Report:
         "cron jobs": sum(row[2] for row in cron),
         "cron times skipped": 0 if skipped is None else skipped[0],
     }
+    if fleet.is_sound:
+        report.expect_none("requests that failed", list(driver.errors.items()))
+        report.expect_none("attempts lost though all was in order", list(lost))
+        report.expect_none("processes that died though none was killed", list(fleet.deaths.items()))
     if not is_quiet:
         report.wrong.append("not quiet in time")
     report.expect_none("accepted and gone", [job_id for job_id in driver.accepted if job_id not in jobs])

@@ -28,10 +28,11 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "trickled": ({"path": "/trickle?fails=1", "max_attempts": 30, "timeout_seconds": 1.0}, "done"),
     "limited": ({"path": f"/ok?ms=30&queue={LIMITED}", "queue": LIMITED, "max_attempts": 30}, "done"),
     "refused": ({"path": "/fail", "max_attempts": 2}, "dead"),
+    "named": ({"url": "http://n{number}.chaos.test:{port}/ok", "max_attempts": 30}, "done"),
     "nowhere": ({"url": "http://nowhere.invalid/", "max_attempts": 2}, "dead"),
     "cancelled": ({"path": "/ok", "delay": (60.0, 90.0)}, "cancelled"),
 }
-WEIGHTS = {"now": 40, "later": 20, "retried": 12, "limited": 10, "refused": 5, "cancelled": 3}
+WEIGHTS = {"now": 40, "later": 20, "retried": 12, "limited": 10, "named": 6, "refused": 5, "cancelled": 3}
 
 
 @dataclass
@@ -123,6 +124,8 @@ class Driver:
     def _submit(self, session: requests.Session, rand: random.Random, kind: str, key: str) -> None:
         spec = dict(KINDS[kind][0])
         url, path, delay = spec.pop("url", None), spec.pop("path", ""), spec.pop("delay", None)
+        if url is not None:
+            url = url.format(number=rand.randrange(1000), port=self.fleet.receiver_port)
         body = {"type": kind, "payload": {"key": key}, "callback_url": url or self._url(path), "retry": QUICK, **spec}
         body.setdefault("max_attempts", 30)
         if delay is not None:

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 import psycopg
 import redis
 
+from tests.chaos import names
 from tests.chaos.fleet import Fleet
 
 Fault = Callable[[Fleet, random.Random, float], None]
 FAULTS: dict[str, Fault] = {}
+# What an operator does with care: no request may fail, no attempt may be lost.
+ORDERLY = frozenset({"rolling_restart", "reload_web"})
 
 
 def fault(function: Fault) -> Fault:
@@ -244,6 +247,25 @@ def network_half_closed(fleet: Fleet, rand: random.Random, scale: float) -> None
     with _network(fleet):
         fleet.postgres_proxy.half_close()
         fleet.redis_proxy.half_close()
+
+
+@fault
+def names_refused(fleet: Fleet, rand: random.Random, scale: float) -> None:
+    _names(fleet, names.REFUSED, 4 * scale)
+
+
+@fault
+def names_silent(fleet: Fleet, rand: random.Random, scale: float) -> None:
+    _names(fleet, names.SILENT, 8 * scale)
+
+
+def _names(fleet: Fleet, state: str, seconds: float) -> None:
+    """The resolver of every worker's host."""
+    fleet.names_file.write_text(state)
+    try:
+        time.sleep(seconds)
+    finally:
+        fleet.names_file.unlink(missing_ok=True)
 
 
 @contextmanager

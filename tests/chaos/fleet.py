@@ -27,26 +27,28 @@ CRASHING = "claimed:0.002,answered:0.002,recorded:0.002,before_acknowledge:0.002
 
 @dataclass
 class Fleet:
-    """`deaths` counts processes that ended without being asked to, by kind."""
+    """`deaths` counts processes that ended without being asked to, by kind. `is_sound`: none has crash points, a distant store or a wrong clock."""
 
     folder: Path
     stores: EmbeddedStores
+    is_sound: bool = False
     web_ports: list[int] = field(default_factory=lambda: [free_port(), free_port()])
     receiver_port: int = field(default_factory=free_port)
     deaths: dict[str, int] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
 
     @classmethod
-    def start(cls) -> Fleet:
+    def start(cls, is_sound: bool = False) -> Fleet:
         folder = Path(tempfile.mkdtemp(prefix="punctual-chaos-"))
         folder.chmod(0o755)
         stores = EmbeddedStores.in_folder(folder / "data")
         stores.start()
-        fleet = cls(folder, stores)
+        fleet = cls(folder, stores, is_sound)
         fleet._begin()
         return fleet
 
     def _begin(self) -> None:
+        self.names_file = self.folder / "names"
         self._quiet, self._watching = threading.Event(), threading.Lock()
         self.postgres_proxy = Proxy(self._socket("postgres"))
         self.redis_proxy = Proxy(self._socket("redis"))
@@ -60,19 +62,28 @@ class Fleet:
         self.requests_file = self.folder / "requests.jsonl"
         self._start("receiver", "-m", "tests.chaos.receiver", str(self.receiver_port), str(self.requests_file))
         for number, port in enumerate(self.web_ports):
-            crashing = {"CRASH_POINTS": "submitted:0.002"} if number else {}
+            crashing = {"CRASH_POINTS": "submitted:0.002"} if number and not self.is_sound else {}
             self._start(
                 f"web-{number}", "-m", "gunicorn", "-c", "gunicorn.conf.py", "wsgi:app", PORT=str(port), **crashing
             )
         distant = {"DATABASE_URL": self._distant_database(), "REDIS_URL": f"redis://127.0.0.1:{self.redis_proxy.port}"}
-        self._start("worker-0", "-m", "worker")
-        self._start("worker-1", "-m", "worker", **distant)
-        self._start("worker-2", "-m", "tests.chaos.ahead", "worker", CRASH_POINTS=CRASHING)
-        self._start("scheduler-0", "-m", "scheduler", CRASH_POINTS="fired:0.02")
-        self._start("scheduler-1", "-m", "tests.chaos.ahead", "scheduler", **distant)
+        if self.is_sound:
+            self._start_sound()
+        else:
+            self._start("worker-0", "-m", "tests.chaos.names", "worker")
+            self._start("worker-1", "-m", "tests.chaos.names", "worker", **distant)
+            self._start("worker-2", "-m", "tests.chaos.ahead", "worker", CRASH_POINTS=CRASHING)
+            self._start("scheduler-0", "-m", "scheduler", CRASH_POINTS="fired:0.02")
+            self._start("scheduler-1", "-m", "tests.chaos.ahead", "scheduler", **distant)
         threading.Thread(target=self._watch, daemon=True).start()
         for number in (0, 1):
             self.wait_for_web(number)
+
+    def _start_sound(self) -> None:
+        for number in range(3):
+            self._start(f"worker-{number}", "-m", "tests.chaos.names", "worker")
+        for number in range(2):
+            self._start(f"scheduler-{number}", "-m", "scheduler")
 
     def _socket(self, which: str) -> Path:
         if which == "redis":
@@ -94,6 +105,7 @@ class Fleet:
             "PUNCTUAL_ENV": "local",
             "WEB_WORKERS": "1",
             "PYTHONTZPATH": "",
+            "CHAOS_NAMES": str(self.names_file),
             "LOG_LEVEL": "warning",
         }
         return child_environment(**{**settings, **overrides})
