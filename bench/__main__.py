@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-PARTS = ("pages", "cron_burst")
+PARTS = ("pages", "cron_burst", "drain", "submit", "peers")
+
+
+MODULES = {"peers": "bench.peers.installing"}
 
 
 def main() -> int:
@@ -13,7 +16,7 @@ def main() -> int:
         print(f"usage: python -m bench {{{'|'.join(PARTS)}}} [options]   (-h after a part lists its options)")
         return 2
     part = sys.argv.pop(1)
-    return int(importlib.import_module(f"bench.{part}").main())
+    return int(importlib.import_module(MODULES.get(part, f"bench.{part}")).main())
 
 
 if __name__ == "__main__":
