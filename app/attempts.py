@@ -44,6 +44,8 @@ class Claim:
     policy: RetryPolicy = DEFAULT_POLICY
     is_followed: bool = False
     queue_id: int = 0
+    client_name: str = ""
+    queue_name: str = ""
     lane: str = ""
     is_limited: bool = False
     is_rated: bool = False

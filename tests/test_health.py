@@ -107,6 +107,6 @@ def test_workers_and_schedulers_answer_on_a_port_of_their_own(processes: Process
             return 0
 
     eventually(lambda: ask("/livez") == 200)
-    assert (ask("/readyz"), ask("/metrics")) == (200, 404)
+    assert (ask("/readyz"), ask("/metrics"), ask("/other")) == (200, 200, 404)
     child.ask_to_stop()
     eventually(lambda: ask("/livez") == 0)

@@ -36,7 +36,7 @@ def main() -> int:
     crash_points.arm(dict(settings.crash_points))
     stopping = stop_on_signals()
     if processes > 1:
-        return run_pool(processes, concurrency, stopping)
+        return run_pool(settings, stopping)
     return Worker(settings, stopping).run()
 
 

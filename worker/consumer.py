@@ -20,6 +20,7 @@ from app.circuits import begin_probe
 from app.clock import Clock
 from app.crash_points import reach
 from app.database import autocommit, is_about_a_row, transaction
+from app.meters.attempts import claim_seconds
 from app.process import OncePerSecond
 from app.stores import Stores
 from app.stream import Due, Held, Read, Ticket
@@ -117,7 +118,7 @@ class Consumer(threading.Thread):
         limited: list[Due] = []
         tried: set[str] = set()
         while tickets:
-            with autocommit(self._stores.engine) as conn:
+            with claim_seconds.time(), autocommit(self._stores.engine) as conn:
                 claimed = jobs.claim(conn, worker, tickets)
             if claimed.now is not None:
                 self._clock.sync(claimed.now)
@@ -153,7 +154,7 @@ class Consumer(threading.Thread):
     def _claim_limited(self, worker: UUID, due: Sequence[Due]) -> Held:
         """Claims from limited queues. A batch that fails for what one of its rows holds is claimed one by one (C6)."""
         try:
-            with transaction(self._stores.engine) as conn:
+            with claim_seconds.time(), transaction(self._stores.engine) as conn:
                 claimed = jobs.claim_limited(conn, worker, due)
         except SQLAlchemyError as error:
             if not is_about_a_row(error):

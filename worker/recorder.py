@@ -21,6 +21,7 @@ from app.clock import Clock
 from app.crash_points import reach
 from app.database import autocommit, transaction
 from app.jobs import Recorded, ToRecord, enqueue
+from app.meters.attempts import count_recorded, record_seconds
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
 from app.stores import Stores
@@ -135,8 +136,9 @@ class Recorder(threading.Thread):
             worker = self._hands.worker_of(claim)
             if worker is not None:
                 batch.append(ToRecord(_ending(claim, answer, now), worker))
-        with autocommit(self._stores.engine) as conn:
+        with record_seconds.time(), autocommit(self._stores.engine) as conn:
             recorded = jobs.record(conn, batch)
+        count_recorded(recorded)
         reach("recorded")
         locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
         self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])

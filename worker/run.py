@@ -13,6 +13,7 @@ from app import processes
 from app.clock import Clock
 from app.config import Settings
 from app.database import autocommit
+from app.meters.worker import worker_registry
 from app.probes import serve
 from app.process import Loop
 from app.stores import loop_stores
@@ -82,7 +83,8 @@ class Worker:
             stage.start()
         beats = Loop("heartbeat", self._heartbeat.step, self._beats_stopping)
         beats.start()
-        probes = serve(self._settings, self._is_alive)
+        registry = worker_registry(self._stores.engine, lambda: len(self._hands), self._settings.worker_concurrency)
+        probes = serve(self._settings, self._is_alive, registry)
         logger.info("worker_started", worker=str(self._identity.id), concurrency=self._settings.worker_concurrency)
         while not self._stopping.wait(WATCH_SECONDS):
             dead = [thread.name for thread in (*self.stages, beats) if not thread.is_alive()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from flask import Response, g
@@ -34,8 +35,18 @@ def create_jobs(body: JobBatch) -> Response:
     asked = [request for request in wanted if isinstance(request, JobRequest)]
     submitted = iter(jobs.submit_batch(punctual(), asked))
     results = [_shown(next(submitted) if isinstance(request, JobRequest) else request) for request in wanted]
-    count_submitted(sum(result["result"] == "created" for result in results))
+    for queue, count in _made(wanted, results).items():
+        count_submitted(g.client_name, queue, count)
     return answer(results)
+
+
+def _made(wanted: list[JobRequest | InvalidRequest], results: list[dict[str, Any]]) -> Counter[str]:
+    """How many jobs were made, by queue."""
+    return Counter(
+        request.queue
+        for request, result in zip(wanted, results, strict=True)
+        if isinstance(request, JobRequest) and result["result"] == "created"
+    )
 
 
 def _wanted(item: Any) -> JobRequest | InvalidRequest:

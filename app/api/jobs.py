@@ -51,7 +51,7 @@ def create_job(header: IdempotencyHeader, body: JobSubmission) -> Response:
     shown = {"id": str(submitted.job_id), "status": submitted.status, "run_at": format_instant(submitted.run_at)}
     if submitted.outcome == "replayed":
         return answer(shown)
-    count_submitted()
+    count_submitted(g.client_name, body.queue)
     return answer(shown, 201, {"Location": f"{bp.url_prefix}/jobs/{submitted.job_id}"})
 
 

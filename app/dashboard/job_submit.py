@@ -69,7 +69,7 @@ def new() -> ResponseReturnValue:
         wanted = submission.read(form.texts(), int(form.client.data), source)
     except FormRefused as refused:
         return _refused(form, refused.errors)
-    submitted = _submit(wanted)
+    submitted = _submit(wanted, clients[wanted.client_id])
     if submitted.outcome == "conflict":
         return _refused(form, {"idempotency_key": "This key was used for another job: take another, or leave it out."})
     if submitted.outcome == "replayed":
@@ -79,10 +79,10 @@ def new() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.show", job_id=submitted.job_id))
 
 
-def _submit(wanted: JobRequest) -> Submitted:
+def _submit(wanted: JobRequest, client_name: str) -> Submitted:
     submitted = jobs.submit(punctual(), wanted)
     if submitted.outcome == "created":
-        count_submitted()
+        count_submitted(client_name, wanted.queue)
         by, job_id = by_me(), str(submitted.job_id)
         with autocommit(punctual().engine) as conn:
             detail = {"type": wanted.type}
