@@ -64,6 +64,8 @@ CRON_ENTRIES = text("SELECT count(*) FILTER (WHERE enabled), count(*) FILTER (WH
 CIRCUITS = text(
     "SELECT count(*) FILTER (WHERE opened_at IS NOT NULL) AS open, coalesce(sum(openings), 0)::bigint FROM circuits"
 )
+# An alert sees a total grow only from one that it saw before.
+MISSED_NONE = {("skipped", "missed"): 0}
 CRON_TOTALS = text("SELECT status, reason, sum(count)::bigint AS total FROM cron_totals GROUP BY 1, 2 ORDER BY 1, 2")
 
 
@@ -124,7 +126,7 @@ def read_truth(conn: Connection, totals: OutcomeTotals) -> Truth:
         is_led=bool(conn.execute(LEADING).scalar_one()),
         cron_entries=(enabled, paused),
         circuits=(circuits[0], circuits[1]),
-        cron_totals={(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
+        cron_totals=MISSED_NONE | {(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
         queues={(row.client, row.queue): (row.due, row.age) for row in conn.execute(QUEUES)},
         beat_ages={row.kind: row.age for row in conn.execute(BEATS)},
     )
