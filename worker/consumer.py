@@ -22,6 +22,7 @@ from app.crash_points import reach
 from app.database import autocommit, is_about_a_row, transaction
 from app.meters.attempts import claim_seconds
 from app.process import OncePerSecond
+from app.spans import Spans
 from app.stores import Stores
 from app.stream import Due, Held, Read, Ticket
 from worker.hands import Hands
@@ -50,6 +51,7 @@ class Consumer(threading.Thread):
         hands: Hands,
         deliver: Callable[[Sequence[Claim]], None],
         stopping: threading.Event,
+        spans: Spans | None = None,
     ) -> None:
         super().__init__(name="consumer", daemon=True)
         self._stores = stores
@@ -58,6 +60,7 @@ class Consumer(threading.Thread):
         self._hands = hands
         self._deliver = deliver
         self._stopping = stopping
+        self._spans = spans
         self._may_log = OncePerSecond()
         # C15, C7: at the start and after an error, first what was delivered and never seen, and claimed and never seen.
         self._look_back = True
@@ -179,6 +182,8 @@ class Consumer(threading.Thread):
                 logger.warning("claims_dropped", worker=str(worker), count=len(claims))
                 return
             reach("claimed")
+            if self._spans is not None:
+                claims = [self._spans.named(claim) for claim in claims]
             self._hands.take(claims, worker)
             self._deliver(claims)
 

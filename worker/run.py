@@ -16,6 +16,7 @@ from app.database import autocommit
 from app.meters.worker import worker_registry
 from app.probes import serve
 from app.process import Loop
+from app.spans import start_spans
 from app.stores import loop_stores
 from worker.consumer import Consumer
 from worker.deliverer import Deliverer
@@ -45,8 +46,13 @@ class Worker:
         self._clock = Clock()
         self._identity = Identity()
         self._hands = Hands(settings.worker_concurrency)
+        self._spans = start_spans(settings, "worker")
         self.recorder = Recorder(
-            stores=self._stores, clock=self._clock, hands=self._hands, circuit_breaker=settings.circuit_breaker
+            stores=self._stores,
+            clock=self._clock,
+            hands=self._hands,
+            circuit_breaker=settings.circuit_breaker,
+            spans=self._spans,
         )
         self.deliverer = Deliverer(
             settings=settings,
@@ -64,6 +70,7 @@ class Worker:
             hands=self._hands,
             deliver=self.deliverer.submit,
             stopping=stopping,
+            spans=self._spans,
         )
         self.stages = (self.consumer, self.deliverer, self.recorder)
         self._heartbeat = Heartbeat(
@@ -133,6 +140,8 @@ class Worker:
             logger.error(
                 "result_not_stored", job_id=str(claim.job_id), attempt=claim.attempt, status_code=answer.status_code
             )
+        if self._spans is not None:
+            self._spans.close()
         self._beats_stopping.set()
         try:
             with autocommit(self._stores.engine) as conn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, g
@@ -14,6 +15,7 @@ from app.api.callback import job_request
 from app.api.jobs import CONFLICT_WORDS, KEY_CONFLICT, TAG
 from app.api.reading import reads
 from app.api.schemas_batch import Batch, BatchResults, JobBatch
+from app.api.tracing import submitting
 from app.current import punctual
 from app.errors import InvalidRequest
 from app.instants import format_instant
@@ -33,7 +35,10 @@ def create_jobs(body: JobBatch) -> Response:
     batch: Batch = body  # type: ignore[assignment]
     wanted = [_wanted(item) for item in batch.items]
     asked = [request for request in wanted if isinstance(request, JobRequest)]
-    submitted = iter(jobs.submit_batch(punctual(), asked))
+    with submitting() as traceparent:
+        if traceparent is not None:
+            asked = [replace(request, traceparent=traceparent) for request in asked]
+        submitted = iter(jobs.submit_batch(punctual(), asked))
     results = [_shown(next(submitted) if isinstance(request, JobRequest) else request) for request in wanted]
     for queue, count in _made(wanted, results).items():
         count_submitted(g.client_name, queue, count)
