@@ -45,7 +45,7 @@ def start_error_reports(settings: Settings, program: str) -> None:
         )
     except ValueError as error:
         raise ConfigurationError("SENTRY_DSN cannot be used: it takes https://key@host/project") from error
-    sentry.set_tag("program", program)
+    sentry.get_global_scope().set_tag("program", program)
     structlog.configure(processors=[_report, *structlog.get_config()["processors"]])
 
 

@@ -49,8 +49,8 @@ def test_what_is_asked_for_and_what_is_documented_is_what_a_running_system_expor
     """One test, for starting three programs takes seconds."""
     exported = export(processes, receiver, api_key)
     assert_counts(exported)
-    assert_asked_for(exported)
     assert_documented(exported)
+    assert_asked_for(exported)
 
 
 def assert_counts(exported: Exported) -> None:
