@@ -44,10 +44,19 @@ PROCESSES = text("""
       AND NOT EXISTS (SELECT FROM jobs WHERE worker = p.id AND status = 'running')
 """)
 
+OPERATIONS = text("""
+    DELETE FROM bulk_operations WHERE finished_at < (SELECT punctual_now()) - make_interval(days => :days)
+""")
+# Hosts that never failed enough to matter; what opened once is counted on.
+CIRCUITS = text("""
+    DELETE FROM circuits WHERE opened_at IS NULL AND openings = 0
+      AND coalesce((SELECT max(span) FROM unnest(spans) AS span), changed_at) < (SELECT punctual_now()) - interval '1 day'
+""")
+
 
 class Pruner:
     def __init__(self, stores: Stores, retention_days: int, dead_retention_days: int) -> None:
-        self._stores = stores
+        self._stores, self._retention_days = stores, retention_days
         self._batches: tuple[tuple[str, TextClause, int], ...] = (
             ("jobs", FINISHED, retention_days),
             ("dead_jobs", DEAD, dead_retention_days),
@@ -62,6 +71,8 @@ class Pruner:
                 logger.info("pruned", what=what, count=deleted)
         with autocommit(self._stores.engine) as conn:
             conn.execute(PROCESSES)
+            conn.execute(OPERATIONS, {"days": self._retention_days})
+            conn.execute(CIRCUITS)
         return INTERVAL_SECONDS
 
     def _prune(self, statement: TextClause, days: int) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, event, text
 
+from app.api import callback
+from app.api.lookup import Lookups
 from tests.api_calls import HOOK, ApiCalls, error
 
 PATH = "/v1/jobs/batch"
@@ -125,3 +129,40 @@ def test_a_thousand_are_one_insert_and_reach_redis(api: ApiCalls, engine: Engine
     assert {each["result"] for each in found} == {"created"}
     assert len(inserts) == 1
     assert redis_client.zcard("{punctual}:scheduled") == 1000
+
+
+def test_hosts_are_looked_up_once_each_and_side_by_side(api: ApiCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    together = threading.Barrier(4)
+
+    def resolve(host: str) -> tuple[str, ...]:
+        asked.append(host)
+        together.wait(timeout=5)
+        return ("10.0.0.1",) if host == "h0.example.com" else ("93.184.216.34",)
+
+    monkeypatch.setattr(callback, "lookups", Lookups(resolve))
+    monkeypatch.setattr(callback, "WAIT_SECONDS", 5.0)
+    found = results(
+        api.post(PATH, [{**JOB, "callback_url": f"http://h{number % 4}.example.com/"} for number in range(40)])
+    )
+    assert sorted(asked) == [f"h{number}.example.com" for number in range(4)]
+    assert [each["result"] for each in found] == ["invalid", "created", "created", "created"] * 10
+
+
+def test_hosts_that_hang_hold_up_a_batch_for_a_second_in_all(api: ApiCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+
+    def hangs(_host: str) -> tuple[str, ...]:
+        gate.wait()
+        return ()
+
+    monkeypatch.setattr(callback, "lookups", Lookups(hangs))
+    began = time.monotonic()
+    try:
+        found = results(
+            api.post(PATH, [{**JOB, "callback_url": f"http://h{number}.example.com/"} for number in range(20)])
+        )
+    finally:
+        gate.set()
+    assert {each["result"] for each in found} == {"created"}
+    assert time.monotonic() - began < 5, "twenty, one after the other, would be twenty seconds"

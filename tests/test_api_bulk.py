@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, text
 
 from app.jobs import bulk_operations
+from scheduler.bulk import Bulk
 from tests.api_calls import ApiCalls, error
 from tests.conftest import make_api_key
 from tests.eventually import eventually
@@ -50,7 +51,8 @@ def asked(api: ApiCalls, action: str, wanted: dict[str, Any], **more: Any) -> st
 
 
 def run(scene: Scene) -> None:
-    while bulk_operations.step(scene.stores):
+    leader = Bulk(scene.stores)
+    while leader.run_once() == 0:
         pass
 
 
@@ -62,7 +64,7 @@ def test_it_changes_what_matches_and_says_how_far_it_is(
     assert api.post(PATH, {"action": "retry", "filter": {"type": "a"}, "dry_run": True}).get_json() == {"matched": 5}
     path = asked(api, "retry", {"type": "a"})
     assert api.get(path).get_json()["state"] == "waiting"
-    assert bulk_operations.step(scene.stores)
+    assert Bulk(scene.stores).run_once() == 0
     found = api.get(path).get_json()
     assert (found["state"], found["matched"], found["changed"]) == ("running", 5, 2)
     run(scene)
@@ -124,7 +126,7 @@ def test_it_can_be_stopped(scene: Scene, api: ApiCalls, monkeypatch: pytest.Monk
     monkeypatch.setattr(bulk_operations, "BATCH", 1)
     jobs = dead(scene, 3)
     path = asked(api, "retry", {})
-    bulk_operations.step(scene.stores)
+    Bulk(scene.stores).run_once()
     assert api.post(f"{path}/stop").status_code == 204
     run(scene)
     assert sorted(scene.status(job_id) for job_id in jobs) == ["dead", "dead", "scheduled"]

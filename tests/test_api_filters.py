@@ -42,6 +42,8 @@ def jobs(api: ApiCalls, db_conn: Connection) -> dict[str, str]:
     [
         ("status=dead", ["elsewhere"]),
         ("status=dead,scheduled", ["later", "elsewhere"]),
+        ("status=dead&status=scheduled", ["later", "elsewhere"]),
+        ("status=dead,running&status=scheduled", ["later", "elsewhere"]),
         ("status=scheduled&type=invoice", []),
         ("type=invoice", ["typed"]),
         ("queue=mail", ["queued"]),
@@ -86,6 +88,7 @@ def test_the_link_keeps_the_filter(api: ApiCalls, jobs: dict[str, str]) -> None:
         ("status=gone", "status"),
         ("status=dead,", "status"),
         ("type=", "type"),
+        ("type=a&type=b", "type"),
         ("tag=a%00b", "tag"),
         ("cron_job_id=x", "cron_job_id"),
         ("created_from=yesterday", "created_from"),

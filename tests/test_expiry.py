@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,9 +13,13 @@ from sqlalchemy import Connection, Engine, text
 
 from app import jobs
 from app.jobs.expire import expire
+from app.jobs.requests import Submitted
 from scheduler.expirer import Expirer
-from tests.api_calls import ApiCalls, error
+from tests.api_calls import HOOK, ApiCalls, error
 from tests.factories import Scene
+from tests.shifted_time import shifted
+
+JOB = {"type": "t", "payload": 1, "callback_url": HOOK}
 
 
 @pytest.fixture
@@ -86,8 +91,67 @@ def test_a_key_may_be_used_again_after_its_window(client: FlaskClient, api_key: 
     assert api.submit(**fields).get_json()["id"] == again.get_json()["id"]
 
 
-def test_an_end_before_the_beginning_is_refused(client: FlaskClient, api_key: str) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"run_at": "2099-01-01T00:00:01Z", "expires_at": "2099-01-01T00:00:01Z"},
+        {"expires_at": "2020-01-01T00:00:00Z"},
+        {"run_at": "2019-01-01T00:00:00Z", "expires_at": "2020-01-01T00:00:00Z"},
+        {"delay_seconds": 86_400 * 300, "expires_at": "soon"},
+    ],
+    ids=["run_at", "now", "now, though run_at is earlier", "delay"],
+)
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_an_end_before_the_beginning_is_refused(
+    client: FlaskClient, api_key: str, db_conn: Connection, fields: dict[str, Any], is_keyed: bool
+) -> None:
     api = ApiCalls(client, api_key)
-    refused = api.submit(run_at="2030-01-01T00:00:01Z", expires_at="2030-01-01T00:00:01Z")
-    assert error(refused, 400)["details"][0]["field"] == "expires_at"
-    assert api.submit(run_at="2030-01-01T00:00:01Z", expires_at="2030-01-01T00:00:02Z").status_code == 201
+    if fields["expires_at"] == "soon":
+        fields = {**fields, "expires_at": (datetime.now(UTC) + timedelta(days=200)).isoformat()}
+    if is_keyed:
+        fields = {**fields, "idempotency_key": "k"}
+    assert error(api.submit(**fields), 400)["details"][0]["field"] == "expires_at"
+    [item, other] = api.post("/v1/jobs/batch", [{**JOB, **fields}, JOB]).get_json()
+    assert (item["result"], item["error"]["details"][0]["field"]) == ("invalid", "expires_at")
+    assert other["result"] == "created"
+    assert db_conn.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 1
+
+
+def test_an_end_after_the_beginning_is_taken(client: FlaskClient, api_key: str) -> None:
+    api = ApiCalls(client, api_key)
+    assert api.submit(run_at="2099-01-01T00:00:01Z", expires_at="2099-01-01T00:00:02Z").status_code == 201
+
+
+def test_a_request_that_is_sent_again_after_its_jobs_end_still_finds_it(
+    client: FlaskClient, api_key: str, db_conn: Connection
+) -> None:
+    api = ApiCalls(client, api_key)
+    fields = {"idempotency_key": "k", "expires_at": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    made = api.post("/v1/jobs", {**JOB, **fields}).get_json()["id"]
+    with shifted(db_conn, 7200):
+        again = api.post("/v1/jobs", {**JOB, **fields})
+        [item] = api.post("/v1/jobs/batch", [{**JOB, **fields}]).get_json()
+    assert (again.status_code, again.get_json()["id"]) == (200, made)
+    assert (item["result"], item["id"]) == ("replayed", made)
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_of_many_who_use_keys_again_at_once_one_makes_each_job(scene: Scene, size: int) -> None:
+    def submit(turn: int) -> list[Submitted]:
+        keys = [f"k{(number * 7 + turn) % size}" for number in range(size)]
+        asked = [
+            scene.request(idempotency_key=key, request_fingerprint=b"1" * 32, dedupe_window_seconds=60) for key in keys
+        ]
+        return (
+            jobs.submit_batch(scene.stores, asked) if turn % 2 else [jobs.submit(scene.stores, each) for each in asked]
+        )
+
+    submit(0)
+    for rounds in range(2, 5):
+        scene.conn.execute(text("UPDATE jobs SET dedupe_until = punctual_now() WHERE idempotency_key IS NOT NULL"))
+        with ThreadPoolExecutor(6) as pool:
+            found = [each for answers in pool.map(submit, range(6)) for each in answers]
+        made = [each.job_id for each in found if each.outcome == "created"]
+        assert len(made) == len(set(made)) == size
+        assert {each.job_id for each in found} == set(made), "the others have the new jobs, not the old ones"
+        assert scene.count("jobs") == size * rounds

@@ -128,3 +128,26 @@ def test_process_rows_go_a_day_after_their_last_beat_unless_a_job_runs_under_the
     pruner.run_once()
     assert {row["id"] for row in scene.all("processes")} == {fresh, running}
     assert silent not in {fresh, running}
+
+
+def test_ended_operations_and_untroubled_hosts_go(scene: Scene, pruner: Pruner) -> None:
+    for state, days in (("done", 31), ("done", 29), ("waiting", 400)):
+        scene.conn.execute(
+            text("""
+                INSERT INTO bulk_operations (action, filter, through_id, matched, actor_kind, actor, state, created_at, finished_at)
+                VALUES ('retry', '{}', gen_random_uuid(), 1, 'user', 'ada', :state, punctual_now() - make_interval(days => :days),
+                        CASE WHEN :state <> 'waiting' THEN punctual_now() - make_interval(days => :days) END)
+            """).bindparams(state=state, days=days)
+        )
+    for host, openings, hours in (("http://quiet:80", 0, 25), ("http://busy:80", 0, 23), ("http://opened:80", 1, 400)):
+        scene.conn.execute(
+            text("""
+                INSERT INTO circuits (client_id, host, openings, spans, successes, failures, changed_at)
+                VALUES (:client, :host, :openings, ARRAY[punctual_now() - make_interval(hours => :hours)], '{1}', '{0}',
+                        punctual_now() - interval '100 days')
+            """),
+            {"client": scene.client_id, "host": host, "openings": openings, "hours": hours},
+        )
+    pruner.run_once()
+    assert scene.count("bulk_operations") == 2
+    assert {row["host"] for row in scene.all("circuits")} == {"http://busy:80", "http://opened:80"}

@@ -16,6 +16,7 @@ from app import jobs
 from app.demo_receiver import DemoReceiver
 from app.demo_record import Arrival
 from app.signing import new_secret
+from app.stream.stream import MOST_READY
 from tests.eventually import eventually
 from tests.factories import Scene, make_client, make_queue
 from tests.processes import Processes
@@ -169,7 +170,7 @@ def test_one_clients_flood_holds_up_no_other(scene: Scene, processes: Processes,
         {"client": scene.client_id, "url": f"{receiver.url}/hook", "host": receiver.url, "flood": flood},
     )
     scene.stream.client.delete(scene.keys.epoch)
-    eventually(lambda: scene.stream.depth()[0] >= 256)
+    eventually(lambda: scene.stream.depth()[0] >= MOST_READY)
     processes.worker()
     eventually(lambda: len(receiver.record.newest_first()) > 100)
     [mine] = submit(scene, receiver, 1, "/hook?mine", client_id=other)
@@ -177,4 +178,4 @@ def test_one_clients_flood_holds_up_no_other(scene: Scene, processes: Processes,
     seen = arrivals(receiver)
     after = [arrival for arrival in seen if arrival.arrived_at > scene.row(mine)["created_at"]]
     ahead = next(place for place, arrival in enumerate(after) if arrival.path == "/hook?mine")
-    assert ahead <= 256 + 128 + 64
+    assert ahead <= MOST_READY + 128 + 64

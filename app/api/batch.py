@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from flask import Response, g
 from app import jobs
 from app.api.answers import answer
 from app.api.blueprint import bp, error_answers
-from app.api.callback import job_request
+from app.api.callback import Locate, job_request, take_together
 from app.api.jobs import CONFLICT_WORDS, KEY_CONFLICT, TAG
 from app.api.reading import reads
 from app.api.schemas_batch import Batch, BatchResults, JobBatch
@@ -33,7 +34,8 @@ def create_jobs(body: JobBatch) -> Response:
     ones are accepted even when others are not. It counts as one request of the quota.
     """
     batch: Batch = body  # type: ignore[assignment]
-    wanted = [_wanted(item) for item in batch.items]
+    locate = take_together(_addresses(batch))
+    wanted = [_wanted(item, locate) for item in batch.items]
     asked = [request for request in wanted if isinstance(request, JobRequest)]
     with submitting() as traceparent:
         if traceparent is not None:
@@ -54,11 +56,17 @@ def _made(wanted: list[JobRequest | InvalidRequest], results: list[dict[str, Any
     )
 
 
-def _wanted(item: Any) -> JobRequest | InvalidRequest:
+def _addresses(batch: Batch) -> Iterator[str]:
+    for item in batch.items:
+        if not isinstance(item, InvalidRequest):
+            yield from filter(None, (item.callback_url, item.on_success_url, item.on_failure_url))
+
+
+def _wanted(item: Any, locate: Locate) -> JobRequest | InvalidRequest:
     if isinstance(item, InvalidRequest):
         return item
     try:
-        return job_request(item, g.client_id, item.idempotency_key)
+        return job_request(item, g.client_id, item.idempotency_key, locate)
     except InvalidRequest as error:
         return error
 

@@ -16,6 +16,7 @@ from app.instants import format_instant, format_optional
 from app.jobs import bulk_operations, search
 from app.jobs.bulk import LEAVES
 from app.jobs.bulk_operations import Operation
+from app.jobs.search import Count
 
 
 @bp.post("/jobs/bulk", tags=[TAG], responses={"202": BulkAccepted, "200": BulkMatched, **error_answers(413, 415)})
@@ -30,7 +31,8 @@ def change_jobs(body: BulkChange) -> Response:
     wanted = job_search(body.filter)
     if body.dry_run:
         narrowed = search.narrowed(wanted, LEAVES[body.action])
-        return answer({"matched": 0 if narrowed is None else search.count(punctual().engine, narrowed).number})
+        found = Count(0) if narrowed is None else search.count(punctual().engine, narrowed)
+        return answer({"matched": found.number, **({"is_estimate": True} if found.is_estimate else {})})
     made = bulk_operations.ask(punctual().engine, body.action, wanted, by_key(), body.spread_seconds)
     return answer({"id": made}, 202, {"Location": f"{bp.url_prefix}/bulk/{made}"})
 
@@ -62,7 +64,7 @@ def stop_bulk(path: BulkPath) -> Response:
 
     What it has done stays done.
     """
-    if not bulk_operations.stop(punctual().engine, g.client_id, path.bulk_id):
+    if not bulk_operations.stop(punctual().engine, path.bulk_id, by_key()):
         raise Conflict(f"The operation is {_find(path.bulk_id).state}: only one that waits or runs can be stopped.")
     return no_content()
 

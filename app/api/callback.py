@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, cast
 
 from app import callback_url
-from app.api.lookup import Lookups
+from app.api.lookup import WAIT_SECONDS, Lookups
 from app.api.schemas_callback import CallbackFields
 from app.api.schemas_cron import JobTemplate
 from app.api.schemas_jobs import JobChange, JobSubmission
@@ -26,11 +28,13 @@ Locate = Callable[[str, str], Target]
 lookups = Lookups()
 
 
-def job_request(given: JobSubmission, client_id: int, idempotency_key: str | None) -> JobRequest:
+def job_request(
+    given: JobSubmission, client_id: int, idempotency_key: str | None, locate: Locate | None = None
+) -> JobRequest:
     """The job that is asked for. Raises InvalidRequest."""
     if given.run_at is not None and given.expires_at is not None and given.expires_at <= given.run_at:
         raise invalid("expires_at", "it must be later than run_at.")
-    values = _callback(given, take)
+    values = _callback(given, locate or take)
     mark = None
     if idempotency_key is not None:
         payload = None if given.payload is None else given.payload.value
@@ -111,7 +115,20 @@ def _address(name: str, url: str | None, locate: Locate, prefix: str = "") -> di
     return {f"{name}_url": target and target.url, f"{name}_host": target and target.key}
 
 
-def take(url: str, field: str = "callback_url") -> Target:
+def take_together(urls: Iterable[str]) -> Locate:
+    """`take` for many addresses: their hosts are looked up side by side, once each, and all are waited for a second in all."""
+    allowed, hosts = settings().allowed_callback_cidrs, dict[str, None]()
+    for url in dict.fromkeys(urls):
+        with suppress(CallbackUrlRefused):
+            target = callback_url.parse(url, allowed)
+            if target.address is None:
+                hosts[target.host] = None
+    lookups.begin(hosts)
+    deadline = time.monotonic() + WAIT_SECONDS
+    return lambda url, field: take(url, field, max(0.0, deadline - time.monotonic()))
+
+
+def take(url: str, field: str = "callback_url", wait_seconds: float = WAIT_SECONDS) -> Target:
     """Where the callback goes. Raises InvalidRequest that names `field`.
 
     A name that does not resolve within a second is taken: its receiver may not be up yet, and the delivery asks again.
@@ -122,7 +139,7 @@ def take(url: str, field: str = "callback_url") -> Target:
     except CallbackUrlRefused as error:
         raise invalid(field, str(error)) from None
     if target.address is None:
-        for address in lookups.addresses(target.host):
+        for address in lookups.addresses(target.host, wait_seconds):
             reason = callback_url.address_verdict(address, allowed)
             if reason is not None:
                 raise invalid(

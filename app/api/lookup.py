@@ -9,7 +9,7 @@ import concurrent.futures
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -62,6 +62,11 @@ class Lookups:
             return future.result(timeout=wait_seconds)
         except (TimeoutError, concurrent.futures.TimeoutError):
             return ()
+
+    def begin(self, hosts: Iterable[str]) -> None:
+        """Begins to look up many hosts at once; nobody waits yet."""
+        for host in hosts:
+            self._future(host)
 
     def _future(self, host: str) -> _Future | None:
         now = time.monotonic()

@@ -11,7 +11,7 @@ from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from app.api.schemas import ANY_BUT_NUL
+from app.api.schemas import ANY_BUT_NUL, QueryModel
 from app.api.strict_json import NotStrictJson, Path, parse
 from app.current import settings
 from app.errors import InvalidRequest, TooLarge, UnsupportedMediaType
@@ -95,12 +95,12 @@ def _read_path(model: type[BaseModel], path: dict[str, str]) -> BaseModel:
     return validated(model, path)
 
 
-def _read_query(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
+def _read_query(model: type[QueryModel], _path: dict[str, str]) -> BaseModel:
     values = request.args.to_dict(flat=False)
     for name, given in values.items():
-        if len(given) > 1:
+        if len(given) > 1 and name not in model.repeatable:
             raise _refusal([(_shown(name), "is given more than once")])
-    return validated(model, {name: given[0] for name, given in values.items()})
+    return validated(model, {name: ",".join(given) for name, given in values.items()})
 
 
 def _read_header(model: type[BaseModel], _path: dict[str, str]) -> BaseModel:
@@ -116,7 +116,7 @@ def _header(name: str) -> str:
         raise _refusal([(name, "must be UTF-8")]) from None
 
 
-_READERS: dict[str, Callable[[type[BaseModel], dict[str, str]], BaseModel]] = {
+_READERS: dict[str, Callable[[Any, dict[str, str]], BaseModel]] = {
     "path": _read_path,
     "header": _read_header,
     "query": _read_query,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -72,7 +72,9 @@ class RequestModel(BaseModel):
 
 
 class QueryModel(BaseModel):
-    """The query of an address, whose values are texts."""
+    """The query of an address, whose values are texts. What is `repeatable` may be given again: it is read with commas between."""
+
+    repeatable: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(extra="forbid")
 

@@ -31,7 +31,10 @@ class BulkPath(QueryModel):
 
 
 class BulkMatched(AnswerModel):
+    """How many there are. `is_estimate` only beside a number that was not counted, but estimated."""
+
     matched: int
+    is_estimate: Omittable[bool] = Field(default_factory=absent)
 
 
 class BulkAccepted(AnswerModel):
@@ -39,7 +42,10 @@ class BulkAccepted(AnswerModel):
 
 
 class BulkOperation(AnswerModel):
-    """How far it is. `passed_by`: jobs that had changed since it was asked for, and were left alone."""
+    """How far it is. `passed_by`: jobs that had changed since it was asked for, and were left alone; all of them when it is done.
+
+    `matched` beyond 10,000 is an estimate until it is done.
+    """
 
     id: int
     action: str

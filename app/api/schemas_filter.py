@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema
 
@@ -36,6 +36,8 @@ Words = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=P
 
 class JobFilterFields(QueryModel):
     """Which jobs are meant: those that match everything that is given."""
+
+    repeatable: ClassVar = frozenset({"status"})
 
     status: Omittable[Statuses] = Field(default_factory=absent)
     type: Omittable[JobType] = Field(default_factory=absent)

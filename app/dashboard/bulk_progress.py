@@ -7,6 +7,7 @@ from flask.typing import ResponseReturnValue
 
 from app.current import punctual
 from app.dashboard.blueprint import is_fragment_request
+from app.dashboard.job_actions import by_me
 from app.dashboard.roles import requires
 from app.jobs import bulk_operations
 
@@ -27,6 +28,6 @@ def stop(operation_id: int) -> ResponseReturnValue:
     """Ends it after the batch it is at."""
     if operation_id > LAST_ID:
         abort(404)
-    if bulk_operations.stop(punctual().engine, None, operation_id):
+    if bulk_operations.stop(punctual().engine, operation_id, by_me()):
         flash("It is stopped. What was done stays done.", "info")
     return redirect(url_for("dashboard.jobs.bulk_progress", operation_id=operation_id))

@@ -19,6 +19,7 @@ from app.dashboard.planned_delays import plan_of
 from app.dashboard.roles import requires
 from app.dashboard.submission import UNITS
 from app.database import autocommit
+from app.errors import InvalidRequest
 from app.jobs import queries
 from app.jobs.queries import JobDetail
 from app.jobs.requests import JobRequest, Submitted
@@ -69,7 +70,10 @@ def new() -> ResponseReturnValue:
         wanted = submission.read(form.texts(), int(form.client.data), source)
     except FormRefused as refused:
         return _refused(form, refused.errors)
-    submitted = _submit(wanted, clients[wanted.client_id])
+    try:
+        submitted = _submit(wanted, clients[wanted.client_id])
+    except InvalidRequest as error:
+        return _refused(form, {detail["field"]: detail["message"] for detail in error.details or ()})
     if submitted.outcome == "conflict":
         return _refused(form, {"idempotency_key": "This key was used for another job: take another, or leave it out."})
     if submitted.outcome == "replayed":

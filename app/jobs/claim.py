@@ -37,19 +37,24 @@ CLAIM_COLUMNS = f"""
     c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
+# Whatever PostgreSQL believes of the table, each row is found by its id: a job at a time, in id order (C6). As a plain join the planner
+# reads the whole backlog for each batch; and status and run_at are written so that no index of what waits can be taken for the quicker.
 _CLAIM = f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
-    asked AS (SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
-              AS a(id, generation, attempts)),
+    asked AS MATERIALIZED (
+      SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[])) AS a(id, generation, attempts)
+      WHERE EXISTS (SELECT FROM processes p WHERE p.id = :worker AND p.lost_at IS NULL AND p.stopped_at IS NULL) ORDER BY id
+    ),
     free AS MATERIALIZED (
-      SELECT j.id, j.payload_bytes FROM jobs j JOIN asked a ON a.id = j.id JOIN queues q ON q.id = j.queue_id CROSS JOIN clock
-      WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
-        AND j.attempts < j.max_attempts AND j.run_at <= clock.now
-        AND (j.expires_at IS NULL OR j.expires_at > clock.now OR j.attempts > 0) {{which}}
-        AND NOT EXISTS (SELECT FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host AND o.opened_at IS NOT NULL
-                          AND o.probe_job_id IS DISTINCT FROM j.id)
-        AND EXISTS (SELECT FROM processes p WHERE p.id = :worker AND p.lost_at IS NULL AND p.stopped_at IS NULL)
-      ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+      SELECT f.id, f.payload_bytes FROM asked a CROSS JOIN clock CROSS JOIN LATERAL (
+        SELECT j.id, j.payload_bytes FROM jobs j
+        WHERE j.id = a.id AND j.status || '' IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
+          AND j.attempts < j.max_attempts AND clock.now - j.run_at >= interval '0'
+          AND (j.expires_at IS NULL OR j.expires_at > clock.now OR j.attempts > 0) {{which}}
+          AND NOT EXISTS (SELECT FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host AND o.opened_at IS NOT NULL
+                            AND o.probe_job_id IS DISTINCT FROM j.id)
+        FOR NO KEY UPDATE SKIP LOCKED
+      ) f
     ),
     picked AS (
       SELECT id FROM (
@@ -59,21 +64,21 @@ _CLAIM = f"""
     claimed AS (
       UPDATE jobs j SET status = 'running', attempts = j.attempts + 1, worker = :worker, started_at = clock.now,
                         lease_expires_at = clock.now + make_interval(secs => {LEASE_SECONDS}), updated_at = clock.now
-      FROM picked, clients c, queues q, clock WHERE j.id = picked.id AND c.id = j.client_id AND q.id = j.queue_id
+      FROM clients c, queues q, clock WHERE j.id = ANY(ARRAY(SELECT id FROM picked)) AND c.id = j.client_id AND q.id = j.queue_id
       RETURNING {CLAIM_COLUMNS}, j.payload
     )
     SELECT free.id AS free_id, claimed.* FROM free LEFT JOIN claimed ON claimed.id = free.id ORDER BY free.id
 """
 # Jobs of limited queues are claimed under the lock of their queue: see claim_limited.
-CLAIM = text(_CLAIM.format(which="AND NOT q.is_limited"))
+CLAIM = text(_CLAIM.format(which="AND EXISTS (SELECT FROM queues q WHERE q.id = j.queue_id AND NOT q.is_limited)"))
 CLAIM_ANY = text(_CLAIM.format(which=""))
 STILL_WAITING = text(f"""
     SELECT j.id, j.queue_generation, j.attempts, j.run_at, {lane("j")} AS lane,
            q.is_limited AND j.run_at <= punctual_now() AS is_limited, j.run_at <= punctual_now() AS is_due,
            (SELECT o.retry_at FROM circuits o WHERE o.client_id = j.client_id AND o.host = j.callback_host
               AND o.opened_at IS NOT NULL AND o.probe_job_id IS DISTINCT FROM j.id) AS held_until
-    FROM jobs j JOIN queues q ON q.id = j.queue_id JOIN unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[]))
-      AS a(id, generation, attempts) ON a.id = j.id
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[]), CAST(:attempts AS int[])) AS a(id, generation, attempts)
+    CROSS JOIN LATERAL (SELECT * FROM jobs WHERE id = a.id OFFSET 0) j JOIN queues q ON q.id = j.queue_id
     WHERE j.status IN ('pending', 'scheduled') AND j.queue_generation = a.generation AND j.attempts = a.attempts
       AND j.attempts < j.max_attempts
 """)
@@ -163,7 +168,8 @@ def _claim(conn: Connection, worker: UUID, wanted: Sequence[Ticket]) -> Claimed:
     claims = [to_claim(row) for row in rows if row["id"] is not None]
     settled = {str(row["free_id"]) for row in rows}
     held = {str(claim.job_id) for claim in claims}
-    rows_left = conn.execute(STILL_WAITING, arrays([t for t in wanted if t.job_id not in held])).all()
+    left = [ticket for ticket in wanted if ticket.job_id not in held]
+    rows_left = conn.execute(STILL_WAITING, arrays(left)).all() if left else []
     is_held = {row.id: row.is_due and row.held_until is not None for row in rows_left}
     waiting = [_due(row) for row in rows_left if not row.is_limited and not is_held[row.id]]
     return Claimed(

@@ -21,7 +21,7 @@ def cte(*, status_code: str, error: str, excerpt: str, source: str) -> str:
              CASE c.status WHEN 'done' THEN j.on_success_url ELSE j.on_failure_url END,
              CASE c.status WHEN 'done' THEN j.on_success_host ELSE j.on_failure_host END,
              5, 'pending', clock.now, clock.now, clock.now, c.id, clock.now, clock.now
-      FROM changed c JOIN jobs j ON j.id = c.id {source} CROSS JOIN clock
+      FROM changed c JOIN jobs j ON j.id = c.id AND j.id = ANY(ARRAY(SELECT id FROM changed)) {source} CROSS JOIN clock
       CROSS JOIN LATERAL (SELECT CAST(json_build_object(
         'job_id', c.id, 'type', j.type, 'status', c.status, 'attempts', c.attempts, 'last_status_code', {status_code},
         'last_error', {error}, 'excerpt', left({excerpt}, {EXCERPT_CHARACTERS}), 'finished_at', clock.now) AS text) AS payload) told

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempts import Answer
@@ -51,20 +51,23 @@ COLUMNS = {
 }
 _ARRAYS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in COLUMNS.items())
 
+# Rows are found by their ids, in an array whose length the planner cannot see: it would rather read the whole table, while that is small.
+# `status || ''` keeps it from walking the indexes of what waits or runs. What is looked up in a CTE is asked by IN, which hashes it.
 _RECORD = f"""
     WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
     r AS MATERIALIZED (SELECT * FROM unnest({_ARRAYS}) AS u({", ".join(COLUMNS)})),
     fenced AS MATERIALIZED (
       SELECT j.id, j.status AS was FROM jobs j JOIN r ON r.id = j.id CROSS JOIN clock
-      WHERE j.queue_generation = r.generation AND j.attempts = r.attempt AND (
-        (j.status = 'running' AND j.worker = r.worker AND (NOT r.lease_ended OR j.lease_expires_at < clock.now))
-        OR (r.execution_status <> 'lost' AND (j.status = 'scheduled' OR (j.status = 'dead' AND j.last_error_class = 'lost'))
+      WHERE j.id = ANY(ARRAY(SELECT id FROM r)) AND j.queue_generation = r.generation AND j.attempts = r.attempt AND (
+        (j.status || '' = 'running' AND j.worker = r.worker AND (NOT r.lease_ended OR j.lease_expires_at < clock.now))
+        OR (r.execution_status <> 'lost' AND (j.status || '' = 'scheduled' OR (j.status || '' = 'dead' AND j.last_error_class = 'lost'))
             AND EXISTS (SELECT FROM executions e WHERE e.job_id = j.id AND e.queue_generation = r.generation
                           AND e.attempt = r.attempt AND e.status = 'lost' AND e.worker = r.worker)))
     ),
     held AS MATERIALIZED (
       SELECT j.id FROM jobs j JOIN r ON r.id = j.id JOIN fenced f ON f.id = j.id
-      WHERE j.queue_generation = r.generation AND j.attempts = r.attempt AND j.status = f.was
+      WHERE j.id = ANY(ARRAY(SELECT id FROM fenced)) AND j.queue_generation = r.generation AND j.attempts = r.attempt
+        AND j.status || '' = f.was
         AND (f.was <> 'running' OR (j.worker = r.worker AND (NOT r.lease_ended OR j.lease_expires_at < (SELECT now FROM clock))))
       ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
     ),
@@ -75,7 +78,7 @@ _RECORD = f"""
         finished_at = CASE WHEN r.next_status = 'scheduled' AND j.cancel_requested_at IS NULL THEN NULL ELSE clock.now END,
         lease_expires_at = NULL, worker = NULL, last_error = r.job_error, last_error_class = r.error_class,
         last_status_code = r.status_code, updated_at = clock.now
-      FROM r, held, clock WHERE j.id = r.id AND held.id = j.id
+      FROM r, held, clock WHERE j.id = ANY(ARRAY(SELECT id FROM held)) AND j.id = r.id AND held.id = j.id
       RETURNING j.id, j.client_id, j.status, j.run_at, j.queue_generation, j.attempts
     ),
     written AS (
@@ -83,8 +86,9 @@ _RECORD = f"""
                               error_class, error, timings, response_headers, response_body, response_truncated, worker)
       SELECT r.id, r.generation, r.attempt, r.number, r.execution_status, r.due_at, r.started_at, coalesce(r.finished_at, clock.now),
              r.status_code, r.error_class, r.error, CAST(r.timings AS jsonb), CAST(r.headers AS jsonb), r.body, r.truncated, r.worker
-      FROM r CROSS JOIN clock JOIN jobs j ON j.id = r.id LEFT JOIN fenced f ON f.id = r.id LEFT JOIN held h ON h.id = r.id
-      WHERE h.id IS NOT NULL OR (f.id IS NULL AND r.execution_status <> 'lost')
+      FROM r CROSS JOIN clock JOIN jobs j ON j.id = r.id
+      WHERE j.id = ANY(ARRAY(SELECT id FROM r))
+        AND (r.id IN (SELECT id FROM held) OR (r.id NOT IN (SELECT id FROM fenced) AND r.execution_status <> 'lost'))
       ORDER BY r.id
       ON CONFLICT (job_id, queue_generation, attempt) DO UPDATE SET
         status = excluded.status, started_at = excluded.started_at, finished_at = excluded.finished_at,
@@ -104,18 +108,20 @@ _RECORD = f"""
         start_lag_buckets = {added("start_lag_buckets")}, callback_time_buckets = {added("callback_time_buckets")}
     )
 """
+# What was changed, and what could not be, since it was locked; of the rest there is no row.
 _ANSWER = """
-    SELECT r.id, c.status, c.run_at, c.queue_generation, c.attempts, clock.now,
-           (f.id IS NOT NULL AND c.id IS NULL) AS locked, {follow_up} AS follow_up
-    FROM r CROSS JOIN clock LEFT JOIN changed c ON c.id = r.id LEFT JOIN fenced f ON f.id = r.id
+    SELECT c.id, c.status, c.run_at, clock.now, {follow_up} AS follow_up FROM changed c CROSS JOIN clock {source}
+    UNION ALL
+    SELECT f.id, NULL, NULL, clock.now, NULL FROM fenced f CROSS JOIN clock WHERE f.id NOT IN (SELECT id FROM changed)
 """
-RECORD = text(_RECORD + _ANSWER.format(follow_up="NULL"))
+RECORD = text(_RECORD + _ANSWER.format(follow_up="CAST(NULL AS uuid)", source=""))
 # For a batch in which somebody is told how a job ended.
 _FOLLOWED = follow_ups.cte(
     status_code="r.status_code", error="r.job_error", excerpt="r.body", source="JOIN r ON r.id = c.id"
 )
 RECORD_AND_FOLLOW = text(
-    f"{_RECORD}, {_FOLLOWED} {_ANSWER.format(follow_up='t.id')} LEFT JOIN followed t ON t.follows_job_id = r.id"
+    f"{_RECORD}, {_FOLLOWED}"
+    + _ANSWER.format(follow_up="t.id", source="LEFT JOIN followed t ON t.follows_job_id = c.id")
 )
 
 
@@ -197,13 +203,17 @@ def _record(conn: Connection, batch: Sequence[ToRecord]) -> list[Recorded]:
         return []
     rows = [_row(item) for item in batch]
     parameters = {name: [row[name] for row in rows] for name in COLUMNS}
-    endings = {item.ending.claim.job_id: item.ending for item in batch}
-    recorded = []
     is_followed = any(item.ending.claim.is_followed for item in batch)
-    for row in conn.execute(RECORD_AND_FOLLOW if is_followed else RECORD, parameters):
-        outcome: Literal["applied", "late", "again"] = "again" if row.locked else "applied" if row.status else "late"
-        recorded.append(Recorded(endings[row.id], outcome, row.status, row.run_at, row.now, row.follow_up))
-    return recorded
+    rows_by_id = {row.id: row for row in conn.execute(RECORD_AND_FOLLOW if is_followed else RECORD, parameters)}
+    return [_recorded(item.ending, rows_by_id.get(item.ending.claim.job_id)) for item in batch]
+
+
+def _recorded(ending: Ending, row: Row[Any] | None) -> Recorded:
+    if row is None:
+        return Recorded(ending, "late")
+    if row.status is None:
+        return Recorded(ending, "again")
+    return Recorded(ending, "applied", row.status, row.run_at, row.now, row.follow_up)
 
 
 def _row(item: ToRecord) -> dict[str, Any]:

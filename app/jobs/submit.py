@@ -14,6 +14,7 @@ from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, val
 from app.clock import boottime
 from app.crash_points import reach
 from app.database import autocommit, is_connection_lost, sqlstate
+from app.errors import InvalidRequest, invalid
 from app.ids import uuid7
 from app.jobs.lanes import lane
 from app.jobs.requests import JobRequest, Submitted
@@ -42,6 +43,7 @@ INSERT = text(f"""
            CAST(:expires_at AS timestamptz), now + make_interval(secs => CAST(:dedupe_window_seconds AS float8)),
            :idempotency_key, :request_fingerprint, :traceparent, now, now
     FROM asked LEFT JOIN queue ON true
+    WHERE coalesce(CAST(:expires_at AS timestamptz) > greatest(run_at, now), true)
     ON CONFLICT DO NOTHING
     RETURNING id, status, run_at, created_at, {lane("j")} AS lane
 """)
@@ -51,6 +53,11 @@ BY_KEY = text(f"""
 RELEASE_KEY = text("""
     UPDATE jobs SET idempotency_key = NULL, updated_at = punctual_now()
     WHERE client_id = :client_id AND idempotency_key = :idempotency_key AND dedupe_until <= punctual_now()
+""")
+# Asked only about a job that was not made, and was not found either.
+IS_PAST = text("""
+    SELECT CAST(:expires_at AS timestamptz) <= greatest(coalesce(CAST(:run_at AS timestamptz), now + make_interval(secs => coalesce(:delay_seconds, 0))), now)
+    FROM (SELECT punctual_now() AS now) AS clock
 """)
 BY_ID = text(f"SELECT id, status, run_at, created_at, {lane('j')} AS lane FROM jobs j WHERE id = :id")
 # How often a key may be found taken and then pruned before we give up (C9).
@@ -84,6 +91,7 @@ def submit(stores: Stores, request: JobRequest) -> Submitted:
        statement can be repeated when the connection is lost at COMMIT (C7).
     2. Add to Redis, if the job is due within the horizon. A crash or an error here: the loader (C13) or the rescuer (C16)
        brings the job in.
+    Raises InvalidRequest for a new job that would expire before it could begin; what was accepted before is found all the same.
     """
     job_id, asked_at = uuid7(), boottime()
     try:
@@ -125,7 +133,7 @@ def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitte
             row = conn.execute(INSERT, parameters(request, job_id)).one_or_none()
             if row is None and request.idempotency_key is None:
                 # Only this request's own id can have stood in the way: an earlier try was committed after all.
-                row = conn.execute(BY_ID, {"id": job_id}).one()
+                row = conn.execute(BY_ID, {"id": job_id}).one_or_none()
             if row is not None:
                 return Submitted(row.id, row.status, row.run_at, "created"), row.created_at, row.lane
             key = {"client_id": request.client_id, "idempotency_key": request.idempotency_key}
@@ -134,7 +142,17 @@ def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitte
             found = _find(conn, request, job_id)
             if found is not None:
                 return found
+            if (refusal := expired_before(conn, request)) is not None:
+                raise refusal
     raise RuntimeError("the idempotency key was found taken and free again three times: try again")
+
+
+def expired_before(conn: Connection, request: JobRequest) -> InvalidRequest | None:
+    """Why a job that was neither made nor found cannot be made: it would expire before it could begin."""
+    asked = {"expires_at": request.expires_at, "run_at": request.run_at, "delay_seconds": request.delay_seconds}
+    if request.expires_at is None or not conn.execute(IS_PAST, asked).scalar_one():
+        return None
+    return invalid("expires_at", "it must be later than the time the job is due, and than now.")
 
 
 def _find(conn: Connection, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime, str] | None:

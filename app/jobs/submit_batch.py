@@ -14,10 +14,11 @@ from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, val
 from app.clock import boottime
 from app.crash_points import reach
 from app.database import autocommit, is_connection_lost
+from app.errors import InvalidRequest
 from app.ids import uuid7
 from app.jobs.lanes import lane
 from app.jobs.requests import JobRequest, Submitted
-from app.jobs.submit import KEY_TRIES, enqueue, since
+from app.jobs.submit import KEY_TRIES, enqueue, expired_before, since
 from app.queues import ensure
 from app.stores import Stores
 from app.stream import Due, Ticket
@@ -57,6 +58,7 @@ INSERT = text(f"""
            CASE WHEN u.due_at <= u.now THEN 'pending' ELSE 'scheduled' END, u.due_at, u.due_at, greatest(u.due_at, u.now),
            u.expires_at, u.now + make_interval(secs => u.dedupe_window_seconds), u.idempotency_key, u.request_fingerprint, u.traceparent, u.now, u.now
     FROM asked u JOIN queues q ON q.client_id = :client_id AND q.name = u.queue
+    WHERE coalesce(u.expires_at > greatest(u.due_at, u.now), true)
     ORDER BY u.idempotency_key, u.place
     ON CONFLICT DO NOTHING
     RETURNING id, status, run_at, created_at, {lane("j")} AS lane
@@ -72,11 +74,11 @@ FIND = text(f"""
 """)
 
 
-def submit_batch(stores: Stores, requests: Sequence[JobRequest]) -> list[Submitted]:
+def submit_batch(stores: Stores, requests: Sequence[JobRequest]) -> list[Submitted | InvalidRequest]:
     """Accepts jobs of one client for good; one result for each, in their order.
 
     As `submit` does one: ids are made before, so that the statement can be repeated when the connection is lost at COMMIT (C7).
-    Of two with the same key, the first makes the job.
+    Of two with the same key, the first makes the job. One that would expire before it could begin is an InvalidRequest in its place.
     """
     if not requests:
         return []
@@ -95,8 +97,9 @@ def submit_batch(stores: Stores, requests: Sequence[JobRequest]) -> list[Submitt
 
 def _insert(
     engine: Engine, requests: Sequence[JobRequest], ids: Sequence[UUID]
-) -> tuple[list[Submitted], list[Due], datetime | None]:
-    client_id, settled, made, now = requests[0].client_id, dict[int, Submitted](), list[Due](), None
+) -> tuple[list[Submitted | InvalidRequest], list[Due], datetime | None]:
+    client_id, made, now = requests[0].client_id, list[Due](), None
+    settled: dict[int, Submitted | InvalidRequest] = {}
     with autocommit(engine) as conn:
         for name in dict.fromkeys(request.queue for request in requests):
             ensure(conn, client_id, name)
@@ -108,8 +111,12 @@ def _insert(
             keys = [key for place in left if ids[place] not in rows and (key := requests[place].idempotency_key)]
             if keys and conn.execute(RELEASE_KEYS, {"client_id": client_id, "keys": keys}).all():
                 keys = []
-            missing = [ids[place] for place in left if ids[place] not in rows]
-            there = conn.execute(FIND, {"client_id": client_id, "keys": keys, "ids": missing}).all() if missing else []
+            missing = {ids[place] for place in left if ids[place] not in rows}
+            there = (
+                conn.execute(FIND, {"client_id": client_id, "keys": keys, "ids": list(missing)}).all()
+                if missing
+                else []
+            )
             by_key = {row.idempotency_key: row for row in there}
             # By its own id: an earlier try was committed after all.
             rows |= {row.id: row for row in there if row.id in missing}
@@ -121,6 +128,8 @@ def _insert(
                     now = row.created_at
                 elif (other := by_key.get(requests[place].idempotency_key)) is not None:
                     settled[place] = _known(other, requests[place])
+                elif (refusal := expired_before(conn, requests[place])) is not None:
+                    settled[place] = refusal
     if len(settled) < len(requests):
         raise RuntimeError("an idempotency key was found taken and free again three times: try again")
     return [settled[place] for place in range(len(requests))], made, now

@@ -61,6 +61,10 @@ class Job(CallbackColumns, Base):
         Index("ix_jobs_due", "run_at", "id", postgresql_where=text("status IN ('pending', 'scheduled')")),
         # rescuer: what runs, and under whom
         Index("ix_jobs_running", "worker", "id", postgresql_where=text("status = 'running'")),
+        # claim: what runs of a limited queue
+        Index("ix_jobs_running_queue", "queue_id", postgresql_where=text("status = 'running'")),
+        # lists by the time jobs are due
+        Index("ix_jobs_run_at", "run_at"),
         # lists, newest first: a client's, a client's by status, and everybody's by status
         Index("ix_jobs_client_id", "client_id", "id"),
         Index("ix_jobs_client_status", "client_id", "status", "id"),

@@ -22,7 +22,7 @@ HORIZON = timedelta(seconds=30)
 PUT_BACK_AHEAD = timedelta(milliseconds=50)
 PIPELINE_LENGTH = 1000
 # Beyond so many entries in the stream, jobs wait in their queues, which take turns: whoever comes next waits for no more.
-MOST_READY = 256
+MOST_READY = 128
 # A level of priority goes before what was due up to this much earlier.
 HEAD_START = timedelta(minutes=5)
 # A queue that PostgreSQL says is full is looked at again after this long, if no end of a call wakes it before.
