@@ -37,7 +37,7 @@ def start_spans(settings: Settings, program: str) -> Spans | None:
 
 
 class Spans:
-    """Sends spans in the background, in batches. Those that the collector does not take in time are dropped."""
+    """Sends spans in the background, in batches, what is left at the process's end. Those the collector does not take are dropped."""
 
     def __init__(self, endpoint: str, program: str) -> None:
         sdk: Any = import_module("opentelemetry.sdk.trace")
@@ -100,10 +100,6 @@ class Spans:
             call.set_attribute("error.type", answer.error_class)
             call.set_status(self._api.StatusCode.ERROR)
         call.end(_nanoseconds(answer.finished_at))
-
-    def close(self) -> None:
-        """Sends what is left."""
-        self._provider.shutdown()
 
     def _under(self, parent: str | None) -> Any:
         """The context of a child of `parent`; an empty one for None."""

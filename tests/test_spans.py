@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -65,6 +66,27 @@ def test_a_job_is_followed_from_submit_to_its_callbacks(
     ours = [span for span in spans if span.name == "submit" and span.trace_id.hex() == TRACE]
     assert [span.parent_span_id.hex() for span in ours] == [SOUND.split("-")[2]]
     assert sorted(span.status.code for span in calls) == [0, 0, 2, 2]
+
+
+def test_a_collector_that_is_deaf_holds_up_neither_jobs_nor_a_stop(
+    processes: Processes, receiver: DemoReceiver, api_key: str
+) -> None:
+    """It takes connections and never answers."""
+    pytest.importorskip("opentelemetry.sdk")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(8)
+        address = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        options = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+        worker = processes.worker(**options, OTEL_BSP_SCHEDULE_DELAY="100")
+        processes.scheduler()
+        web = processes.web(**options)
+        headers = {"Authorization": f"Bearer {api_key}"}
+        job = {"type": "t", "payload": {}, "callback_url": f"{receiver.url}/hook"}
+        assert requests.post(f"{web}/v1/jobs", json=job, headers=headers, timeout=2).status_code == 201
+        eventually(lambda: receiver.record.total == 1)
+        worker.ask_to_stop()
+        eventually(lambda: not worker.is_running, timeout=8)
 
 
 def test_without_an_endpoint_nothing_is_loaded() -> None:

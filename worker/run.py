@@ -140,8 +140,6 @@ class Worker:
             logger.error(
                 "result_not_stored", job_id=str(claim.job_id), attempt=claim.attempt, status_code=answer.status_code
             )
-        if self._spans is not None:
-            self._spans.close()
         self._beats_stopping.set()
         try:
             with autocommit(self._stores.engine) as conn:
