@@ -20,6 +20,7 @@ class Claim:
 
     The policy's give_up_after_seconds counts from `first_due_at`. `is_followed`: somebody is told how the job ends.
     A job of a queue that `is_limited` holds a slot of it; the starts of one that `is_rated` are counted.
+    `traceparent` is sent on, unless `headers` hold one; where spans are made it is that of the callback, and `traced_under` the job's.
     `circuit_breaker` is the queue's, None for what the settings say.
     """
 
@@ -44,10 +45,14 @@ class Claim:
     policy: RetryPolicy = DEFAULT_POLICY
     is_followed: bool = False
     queue_id: int = 0
+    client_name: str = ""
+    queue_name: str = ""
     lane: str = ""
     is_limited: bool = False
     is_rated: bool = False
     callback_host: str = ""
+    traceparent: str | None = None
+    traced_under: str | None = None
     circuit_breaker: bool | None = None
 
     @property

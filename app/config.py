@@ -61,6 +61,8 @@ class Settings:
     probe_port: int | None = None
     crash_points: tuple[tuple[str, float], ...] = ()
     egress_proxy: EgressProxy | None = None
+    otlp_endpoint: str | None = None
+    sentry_dsn: str | None = field(default=None, repr=False)
     log_level: str = "info"
     log_json: bool = False
 
@@ -108,6 +110,8 @@ class Settings:
             crash_points=read.shares("CRASH_POINTS", POINTS),
             circuit_breaker=read.choice("CIRCUIT_BREAKER", "off", ("on", "off")) == "on",
             egress_proxy=read.proxy("EGRESS_PROXY"),
+            otlp_endpoint=read.url("OTEL_EXPORTER_OTLP_ENDPOINT", ("http", "https")),
+            sentry_dsn=read.text("SENTRY_DSN"),
             log_level=read.choice("LOG_LEVEL", "info", LOG_LEVELS),
             log_json=read.choice("LOG_FORMAT", "json" if production else "text", ("json", "text")) == "json",
         )

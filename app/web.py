@@ -9,10 +9,12 @@ from flask import Flask
 from app import api, cli, crash_points, dashboard, health, metrics, request_log
 from app.config import Settings
 from app.database import engine_options
+from app.error_reports import start_error_reports
 from app.extensions import csrf, db, login_manager, migrate
 from app.logs import configure_logging
 from app.redis_client import WEB_TIMEOUT_SECONDS, Bypass, make_redis
 from app.redis_keys import Keys
+from app.spans import start_spans
 from app.stores import Stores
 from app.stream import Stream
 
@@ -46,6 +48,8 @@ def build_app(settings: Settings) -> Flask:
     with app.app_context():
         stream = Stream(make_redis(settings.redis_url, WEB_TIMEOUT_SECONDS), Keys(settings.redis_prefix))
         app.extensions["punctual"] = Stores(db.engine, stream, Bypass())
+    start_error_reports(settings, "web")
+    app.extensions["spans"] = start_spans(settings, "web")
     request_log.register(app)
     metrics.register(app)
     health.register(app, settings)

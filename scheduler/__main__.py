@@ -6,6 +6,7 @@ import sys
 
 from app import crash_points
 from app.config import ConfigurationError, Settings
+from app.error_reports import start_error_reports
 from app.logs import configure_logging
 from app.process import stop_on_signals
 from scheduler.run import Scheduler
@@ -15,6 +16,7 @@ def main() -> int:
     try:
         settings = Settings.from_env()
         settings.require_stores()
+        start_error_reports(settings, "scheduler")
     except ConfigurationError as error:
         print(f"scheduler: {error}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ import structlog
 from app.clock import Clock
 from app.database import autocommit
 from app.jobs.rescue import NIL, Place, due_by
+from app.meters.scheduler import redis_rebuilds
 from app.queues import reading
 from app.stores import Stores
 from app.stream import HORIZON
@@ -59,6 +60,7 @@ class Rebuilder:
         stream.hold_slots(slots, self._clock.now())
         stream.set_limits(limits, self._clock.now(), are_all=True)
         is_ready = stream.finish_rebuild(token)
+        redis_rebuilds.inc()
         logger.warning("redis_rebuilt", added=added, ready=is_ready, seconds=round(time.monotonic() - began, 3))
         if not is_ready:
             self._epoch_lost.set()

@@ -14,6 +14,8 @@ from app.clock import Clock, boottime
 from app.database import autocommit
 from app.jobs import Recorded, ToRecord
 from app.jobs.rescue import NIL, LostClaim, lost_claims
+from app.meters.attempts import count_recorded
+from app.meters.scheduler import rescued
 from app.outcomes import decide
 from app.processes import SILENCE_SECONDS, alive_workers, mark_lost
 from app.stores import Stores
@@ -55,15 +57,15 @@ class Rescuer:
     def rescue_lost(self) -> int:
         """Records every lost attempt as `lost`; its job goes the way of a failed one. Returns how many."""
         after: UUID | None = NIL
-        rescued = 0
+        total = 0
         while after is not None:
             with autocommit(self._stores.engine) as conn:
                 found = lost_claims(conn, after, MOST)
                 recorded = jobs.record(conn, [self._ending(lost) for lost in found])
-            rescued += self._follow_up(recorded)
+            total += self._follow_up(recorded)
             after = found[-1].claim.job_id if len(found) == MOST else None
-        self.lost += rescued
-        return rescued
+        self.lost += total
+        return total
 
     def _ending(self, lost: LostClaim) -> ToRecord:
         now = self._clock.now()
@@ -72,6 +74,8 @@ class Rescuer:
 
     def _follow_up(self, recorded: Sequence[Recorded]) -> int:
         applied = [item for item in recorded if item.outcome == "applied"]
+        count_recorded(applied)
+        rescued.inc(len(applied))
         for item in applied:
             claim = item.ending.claim
             logger.warning("attempt_lost", job_id=str(claim.job_id), execution=claim.number, status=item.status)

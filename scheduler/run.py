@@ -14,6 +14,7 @@ from app.clock import Clock, boottime
 from app.config import Settings
 from app.database import autocommit
 from app.ids import uuid7
+from app.meters.scheduler import scheduler_registry
 from app.probes import serve
 from app.process import Loop
 from app.processes import BEAT_SECONDS, SILENCE_SECONDS
@@ -115,7 +116,8 @@ class Scheduler:
             return 0
         for loop in self._loops:
             loop.start()
-        serve(self._settings, lambda: all(loop.is_alive() for loop in self._loops))
+        registry = scheduler_registry(self._stores.engine, lambda: self.leadership.leads, self._turns)
+        serve(self._settings, lambda: all(loop.is_alive() for loop in self._loops), registry)
         logger.info("scheduler_started", scheduler=str(self._beats.id))
         status = 0
         while not self._stopping.wait(WATCH_SECONDS):
@@ -128,6 +130,9 @@ class Scheduler:
             loop.join(2.0)
         self._leave()
         return status
+
+    def _turns(self) -> dict[str, float]:
+        return {loop.name: loop.turned_over_at for loop in self._loops}
 
     def _register(self) -> bool:
         """Waits for PostgreSQL. False when told to stop meanwhile."""

@@ -107,6 +107,25 @@ def test_workers_and_schedulers_answer_on_a_port_of_their_own(processes: Process
             return 0
 
     eventually(lambda: ask("/livez") == 200)
-    assert (ask("/readyz"), ask("/metrics")) == (200, 404)
+    assert (ask("/readyz"), ask("/metrics"), ask("/other")) == (200, 200, 404)
     child.ask_to_stop()
     eventually(lambda: ask("/livez") == 0)
+
+
+def test_each_process_of_a_pool_answers_on_a_port_of_its_own_and_asks_for_the_token(processes: Processes) -> None:
+    port = free_port()
+    processes.worker("--processes", "2", PROBE_PORT=str(port), METRICS_TOKEN="open sesame")
+
+    def ask(each: int, token: str) -> tuple[int, str]:
+        try:
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = requests.get(f"http://127.0.0.1:{each}/metrics", headers=headers, timeout=5)
+        except requests.ConnectionError:
+            return 0, ""
+        return answer.status_code, answer.text
+
+    for each in (port, port + 1):
+        eventually(lambda each=each: ask(each, "open sesame")[0] == 200)
+        assert "worker_in_flight 0.0" in ask(each, "open sesame")[1]
+        status, words = ask(each, "other")
+        assert (status, "worker_in_flight" in words) == (401, False)

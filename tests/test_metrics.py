@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Connection, text
 
 from app.config import Settings
+from app.database import make_engine
 from app.jobs.stats import BUCKETS
+from app.meters.bounded import MOST_PAIRS, BoundedPairs
 from app.metrics import count_submitted
 from app.metrics.collector import StoreCollector
 from app.metrics.totals import OutcomeTotals
@@ -90,10 +94,16 @@ def add_job(conn: Connection, client_id: int, status: str, run_at: datetime) -> 
 
 
 def test_submissions_count_up(client: FlaskClient) -> None:
-    before = value(scrape(client), "jobs_submitted_total")
-    count_submitted()
-    count_submitted(3)
-    assert value(scrape(client), "jobs_submitted_total") == before + 4
+    def total() -> float:
+        samples = scrape(client)
+        return samples.get(("jobs_submitted_total", (("client", "demo"), ("queue", "mail"))), 0)
+
+    before = total()
+    count_submitted("demo", "mail")
+    count_submitted("demo", "mail", 3)
+    count_submitted("demo", "never", 0)
+    assert total() == before + 4
+    assert ("jobs_submitted_total", (("client", "demo"), ("queue", "never"))) not in scrape(client)
 
 
 def test_ended_attempts_are_counted_by_what_came_of_them(
@@ -148,6 +158,33 @@ def test_jobs_are_counted_by_where_they_stand(client: FlaskClient, db_conn: Conn
     assert 89 < value(samples, "oldest_due_job_age_seconds") < 120
 
 
+def test_queues_are_told_apart(client: FlaskClient, db_conn: Connection, client_id: int) -> None:
+    now = datetime.now(UTC)
+    add_job(db_conn, client_id, "pending", now - timedelta(seconds=90))
+    add_job(db_conn, client_id, "scheduled", now + timedelta(hours=1))
+    samples, labels = scrape(client), {"client": "demo", "queue": "default"}
+    assert value(samples, "queue_due_jobs", **labels) == 1
+    assert 89 < value(samples, "queue_oldest_due_age_seconds", **labels) < 120
+
+
+def test_no_more_than_the_first_queues_have_series(client: FlaskClient, db_conn: Connection, client_id: int) -> None:
+    for number in range(MOST_PAIRS + 5):
+        make_queue(db_conn, client_id, f"queue-{number:03}")
+    queues = [dict(labels)["queue"] for name, labels in scrape(client) if name == "queue_due_jobs"]
+    assert sorted(queues) == ["default", *(f"queue-{number:03}" for number in range(MOST_PAIRS - 1))]
+
+
+def test_names_beyond_the_first_share_one_label() -> None:
+    pairs = BoundedPairs(known=[("a", "kept")], most=3)
+    assert [pairs.label("a", name) for name in ("1", "2", "3", "1", "kept")] == [
+        ("a", "1"),
+        ("a", "2"),
+        ("other", "other"),
+        ("a", "1"),
+        ("a", "kept"),
+    ]
+
+
 def test_beyond_what_is_counted_an_estimate_stands_in(
     client: FlaskClient, db_conn: Connection, client_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +218,25 @@ def test_a_store_that_is_away_leaves_its_numbers_out(
     samples = scrape(client)
     assert (value(samples, "redis_up"), value(samples, "postgresql_up")) == (0, 1)
     assert ("ready_stream_length", ()) not in samples
+
+
+def test_a_store_that_hangs_holds_a_scrape_up_for_a_moment_only(
+    app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both take connections and never answer, as stopped processes do."""
+    monkeypatch.setattr("app.metrics.collector.WAIT_SECONDS", 0.5)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(8)
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        engine = make_engine(f"postgresql+psycopg://punctual@{address}/none", 1)
+        stream = Stream(make_redis(f"redis://{address}/0", 20), app.extensions["punctual"].stream.keys)
+        monkeypatch.setitem(app.extensions, "punctual", Stores(engine, stream, Bypass()))
+        began_at = time.monotonic()
+        samples = scrape(client)
+        assert time.monotonic() - began_at < 3
+    assert (value(samples, "redis_up"), value(samples, "postgresql_up")) == (0, 0)
+    assert not {"jobs_completed_total", "queue_depth", "queue_due_jobs"} & {name for name, _ in samples}
 
 
 def test_requests_are_counted_by_rule_and_strangers_make_no_series(client: FlaskClient) -> None:
@@ -228,7 +284,8 @@ def test_totals_outlive_workers_and_gunicorn_itself(processes: Processes, api_ke
     job = {"type": "t", "payload": {}, "callback_url": "http://127.0.0.1:9/hook"}
 
     def submitted(url: str) -> float:
-        return value(parsed(requests.get(f"{url}/metrics", timeout=20).text), "jobs_submitted_total")
+        found = parsed(requests.get(f"{url}/metrics", timeout=20).text)
+        return value(found, "jobs_submitted_total", client="tests", queue="default")
 
     def submit(url: str, count: int) -> None:
         for _ in range(count):
@@ -241,6 +298,11 @@ def test_totals_outlive_workers_and_gunicorn_itself(processes: Processes, api_ke
     gunicorn = processes.children[-1]
     for worker in _children(gunicorn.pid or 0):
         os.kill(worker, signal.SIGKILL)
+    eventually(lambda: len(_children(gunicorn.pid or 0)) == 2)
+    before = set(_children(gunicorn.pid or 0))
+    eventually(lambda: submitted(url) == 8)
+    os.kill(gunicorn.pid or 0, signal.SIGHUP)
+    eventually(lambda: not before & set(_children(gunicorn.pid or 0)))
     eventually(lambda: submitted(url) == 8)
     gunicorn.stop()
     url = processes.web(**settings)

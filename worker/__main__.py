@@ -9,6 +9,7 @@ import sys
 
 from app import crash_points
 from app.config import ConfigurationError, Settings
+from app.error_reports import start_error_reports
 from app.logs import configure_logging
 from app.process import stop_on_signals
 from worker.pool import run_pool
@@ -36,8 +37,14 @@ def main() -> int:
     crash_points.arm(dict(settings.crash_points))
     stopping = stop_on_signals()
     if processes > 1:
-        return run_pool(processes, concurrency, stopping)
-    return Worker(settings, stopping).run()
+        return run_pool(settings, stopping)
+    try:
+        start_error_reports(settings, "worker")
+        worker = Worker(settings, stopping)
+    except ConfigurationError as error:
+        print(f"worker: {error}", file=sys.stderr)
+        return 2
+    return worker.run()
 
 
 def _raise_file_limit() -> None:

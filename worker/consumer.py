@@ -20,7 +20,9 @@ from app.circuits import begin_probe
 from app.clock import Clock
 from app.crash_points import reach
 from app.database import autocommit, is_about_a_row, transaction
+from app.meters.attempts import claim_seconds
 from app.process import OncePerSecond
+from app.spans import Spans
 from app.stores import Stores
 from app.stream import Due, Held, Read, Ticket
 from worker.hands import Hands
@@ -49,6 +51,7 @@ class Consumer(threading.Thread):
         hands: Hands,
         deliver: Callable[[Sequence[Claim]], None],
         stopping: threading.Event,
+        spans: Spans | None = None,
     ) -> None:
         super().__init__(name="consumer", daemon=True)
         self._stores = stores
@@ -57,6 +60,7 @@ class Consumer(threading.Thread):
         self._hands = hands
         self._deliver = deliver
         self._stopping = stopping
+        self._spans = spans
         self._may_log = OncePerSecond()
         # C15, C7: at the start and after an error, first what was delivered and never seen, and claimed and never seen.
         self._look_back = True
@@ -117,7 +121,7 @@ class Consumer(threading.Thread):
         limited: list[Due] = []
         tried: set[str] = set()
         while tickets:
-            with autocommit(self._stores.engine) as conn:
+            with claim_seconds.time(), autocommit(self._stores.engine) as conn:
                 claimed = jobs.claim(conn, worker, tickets)
             if claimed.now is not None:
                 self._clock.sync(claimed.now)
@@ -153,7 +157,7 @@ class Consumer(threading.Thread):
     def _claim_limited(self, worker: UUID, due: Sequence[Due]) -> Held:
         """Claims from limited queues. A batch that fails for what one of its rows holds is claimed one by one (C6)."""
         try:
-            with transaction(self._stores.engine) as conn:
+            with claim_seconds.time(), transaction(self._stores.engine) as conn:
                 claimed = jobs.claim_limited(conn, worker, due)
         except SQLAlchemyError as error:
             if not is_about_a_row(error):
@@ -178,6 +182,8 @@ class Consumer(threading.Thread):
                 logger.warning("claims_dropped", worker=str(worker), count=len(claims))
                 return
             reach("claimed")
+            if self._spans is not None:
+                claims = [self._spans.named(claim) for claim in claims]
             self._hands.take(claims, worker)
             self._deliver(claims)
 

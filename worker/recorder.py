@@ -21,8 +21,10 @@ from app.clock import Clock
 from app.crash_points import reach
 from app.database import autocommit, transaction
 from app.jobs import Recorded, ToRecord, enqueue
+from app.meters.attempts import count_recorded, record_seconds
 from app.outcomes import Ending, decide
 from app.process import OncePerSecond
+from app.spans import Spans
 from app.stores import Stores
 from app.stream import Due, token_of
 from worker.hands import Hands
@@ -37,12 +39,15 @@ LOCKED_PAUSE_SECONDS = 0.01
 class Recorder(threading.Thread):
     """While PostgreSQL is away, finished results wait here and are stored when it returns."""
 
-    def __init__(self, *, stores: Stores, clock: Clock, hands: Hands, circuit_breaker: bool = False) -> None:
+    def __init__(
+        self, *, stores: Stores, clock: Clock, hands: Hands, circuit_breaker: bool = False, spans: Spans | None = None
+    ) -> None:
         super().__init__(name="recorder", daemon=True)
         self._stores = stores
         self._clock = clock
         self._hands = hands
         self._circuit_breaker = circuit_breaker
+        self._spans = spans
         self._wake = threading.Condition()
         self._answers: deque[tuple[Claim, Answer]] = deque()
         self._unsent: deque[tuple[Claim, float]] = deque()
@@ -135,8 +140,13 @@ class Recorder(threading.Thread):
             worker = self._hands.worker_of(claim)
             if worker is not None:
                 batch.append(ToRecord(_ending(claim, answer, now), worker))
-        with autocommit(self._stores.engine) as conn:
+        with record_seconds.time(), autocommit(self._stores.engine) as conn:
             recorded = jobs.record(conn, batch)
+        count_recorded(recorded)
+        if self._spans is not None:
+            for item in recorded:
+                if item.outcome != "again":
+                    self._spans.ended(item.ending.claim, item.ending.answer)
         reach("recorded")
         locked = [(item.ending.claim, item.ending.answer) for item in recorded if item.outcome == "again"]
         self._hands.release([item.ending.claim for item in recorded if item.outcome != "again"])

@@ -13,8 +13,10 @@ from app import processes
 from app.clock import Clock
 from app.config import Settings
 from app.database import autocommit
+from app.meters.worker import worker_registry
 from app.probes import serve
 from app.process import Loop
+from app.spans import start_spans
 from app.stores import loop_stores
 from worker.consumer import Consumer
 from worker.deliverer import Deliverer
@@ -44,8 +46,13 @@ class Worker:
         self._clock = Clock()
         self._identity = Identity()
         self._hands = Hands(settings.worker_concurrency)
+        self._spans = start_spans(settings, "worker")
         self.recorder = Recorder(
-            stores=self._stores, clock=self._clock, hands=self._hands, circuit_breaker=settings.circuit_breaker
+            stores=self._stores,
+            clock=self._clock,
+            hands=self._hands,
+            circuit_breaker=settings.circuit_breaker,
+            spans=self._spans,
         )
         self.deliverer = Deliverer(
             settings=settings,
@@ -63,6 +70,7 @@ class Worker:
             hands=self._hands,
             deliver=self.deliverer.submit,
             stopping=stopping,
+            spans=self._spans,
         )
         self.stages = (self.consumer, self.deliverer, self.recorder)
         self._heartbeat = Heartbeat(
@@ -82,7 +90,8 @@ class Worker:
             stage.start()
         beats = Loop("heartbeat", self._heartbeat.step, self._beats_stopping)
         beats.start()
-        probes = serve(self._settings, self._is_alive)
+        registry = worker_registry(self._stores.engine, lambda: len(self._hands), self._settings.worker_concurrency)
+        probes = serve(self._settings, self._is_alive, registry)
         logger.info("worker_started", worker=str(self._identity.id), concurrency=self._settings.worker_concurrency)
         while not self._stopping.wait(WATCH_SECONDS):
             dead = [thread.name for thread in (*self.stages, beats) if not thread.is_alive()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, g
@@ -14,6 +16,7 @@ from app.api.callback import Locate, job_request, take_together
 from app.api.jobs import CONFLICT_WORDS, KEY_CONFLICT, TAG
 from app.api.reading import reads
 from app.api.schemas_batch import Batch, BatchResults, JobBatch
+from app.api.tracing import submitting
 from app.current import punctual
 from app.errors import InvalidRequest
 from app.instants import format_instant
@@ -34,10 +37,23 @@ def create_jobs(body: JobBatch) -> Response:
     locate = take_together(_addresses(batch))
     wanted = [_wanted(item, locate) for item in batch.items]
     asked = [request for request in wanted if isinstance(request, JobRequest)]
-    submitted = iter(jobs.submit_batch(punctual(), asked))
+    with submitting() as traceparent:
+        if traceparent is not None:
+            asked = [replace(request, traceparent=traceparent) for request in asked]
+        submitted = iter(jobs.submit_batch(punctual(), asked))
     results = [_shown(next(submitted) if isinstance(request, JobRequest) else request) for request in wanted]
-    count_submitted(sum(result["result"] == "created" for result in results))
+    for queue, count in _made(wanted, results).items():
+        count_submitted(g.client_name, queue, count)
     return answer(results)
+
+
+def _made(wanted: list[JobRequest | InvalidRequest], results: list[dict[str, Any]]) -> Counter[str]:
+    """How many jobs were made, by queue."""
+    return Counter(
+        request.queue
+        for request, result in zip(wanted, results, strict=True)
+        if isinstance(request, JobRequest) and result["result"] == "created"
+    )
 
 
 def _addresses(batch: Batch) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from flask import Response, g
@@ -22,6 +23,7 @@ from app.api.schemas_jobs import (
     JobSubmission,
     SubmittedJob,
 )
+from app.api.tracing import submitting
 from app.current import punctual
 from app.errors import Conflict, NotFound, invalid
 from app.instants import format_instant
@@ -45,13 +47,15 @@ def create_job(header: IdempotencyHeader, body: JobSubmission) -> Response:
     With an idempotency key a repeated request gets 200 and the first one's job; the same key with anything else in the request
     is a 409. The payload counts by its value, run_at and delay_seconds do not.
     """
-    submitted = jobs.submit(punctual(), job_request(body, g.client_id, _key(header, body)))
+    wanted = job_request(body, g.client_id, _key(header, body))
+    with submitting() as traceparent:
+        submitted = jobs.submit(punctual(), wanted if traceparent is None else replace(wanted, traceparent=traceparent))
     if submitted.outcome == "conflict":
         raise Conflict(CONFLICT_WORDS, code=KEY_CONFLICT)
     shown = {"id": str(submitted.job_id), "status": submitted.status, "run_at": format_instant(submitted.run_at)}
     if submitted.outcome == "replayed":
         return answer(shown)
-    count_submitted()
+    count_submitted(g.client_name, body.queue)
     return answer(shown, 201, {"Location": f"{bp.url_prefix}/jobs/{submitted.job_id}"})
 
 

@@ -16,6 +16,7 @@ from app.attempts import USER_AGENT_PRODUCT, Claim
 from app.callback_url import Target
 from app.config import EgressProxy, Settings
 from app.signing import sign
+from app.traceparent import HEADER
 from app.version import VERSION
 
 # Where systems keep the certificates they trust, for a libcurl that was built elsewhere.
@@ -129,6 +130,8 @@ def header_lines(claim: Claim, timestamp: int) -> list[str | bytes]:
     else:
         lines.append(_line("Content-Type", claim.content_type))
     lines.extend(_line(name, value) for name, value in claim.headers)
+    if claim.traceparent is not None and not any(name.lower() == HEADER for name, _ in claim.headers):
+        lines.append(f"{HEADER}: {claim.traceparent}")
     return lines
 
 

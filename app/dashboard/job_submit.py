@@ -71,7 +71,7 @@ def new() -> ResponseReturnValue:
     except FormRefused as refused:
         return _refused(form, refused.errors)
     try:
-        submitted = _submit(wanted)
+        submitted = _submit(wanted, clients[wanted.client_id])
     except InvalidRequest as error:
         return _refused(form, {detail["field"]: detail["message"] for detail in error.details or ()})
     if submitted.outcome == "conflict":
@@ -83,10 +83,10 @@ def new() -> ResponseReturnValue:
     return redirect(url_for("dashboard.jobs.show", job_id=submitted.job_id))
 
 
-def _submit(wanted: JobRequest) -> Submitted:
+def _submit(wanted: JobRequest, client_name: str) -> Submitted:
     submitted = jobs.submit(punctual(), wanted)
     if submitted.outcome == "created":
-        count_submitted()
+        count_submitted(client_name, wanted.queue)
         by, job_id = by_me(), str(submitted.job_id)
         with autocommit(punctual().engine) as conn:
             detail = {"type": wanted.type}

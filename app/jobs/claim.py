@@ -33,7 +33,7 @@ CLAIM_COLUMNS = f"""
     j.id, j.client_id, j.type, j.callback_url, j.queue_generation, j.attempts, j.max_attempts,
     j.attempts_before + j.attempts AS number, j.run_at, j.first_due_at, j.method, j.headers, j.content_type,
     j.timeout_seconds, j.success_statuses, j.retry, (j.on_success_url IS NOT NULL OR j.on_failure_url IS NOT NULL) AS is_followed,
-    j.queue_id, {lane("j")} AS lane, j.callback_host, q.circuit_breaker, q.is_limited, q.rate_limit IS NOT NULL AS is_rated,
+    j.queue_id, c.name AS client_name, q.name AS queue_name, j.traceparent, {lane("j")} AS lane, j.callback_host, q.circuit_breaker, q.is_limited, q.rate_limit IS NOT NULL AS is_rated,
     c.signing_secret,
     CASE WHEN c.previous_secret_expires_at > clock.now THEN c.previous_signing_secret END AS previous_signing_secret, clock.now
 """
@@ -238,10 +238,13 @@ def to_claim(row: RowMapping) -> Claim:
         policy=policy_of(row["retry"]),
         is_followed=row["is_followed"],
         queue_id=row["queue_id"],
+        client_name=row["client_name"],
+        queue_name=row["queue_name"],
         lane=row["lane"],
         is_limited=row["is_limited"],
         is_rated=row["is_rated"],
         callback_host=row["callback_host"],
+        traceparent=row["traceparent"],
         circuit_breaker=row["circuit_breaker"],
     )
 

@@ -11,13 +11,13 @@ def cte(*, status_code: str, error: str, excerpt: str, source: str) -> str:
     """SQL for `followed`, beside a CTE `changed` (id, client_id, status, attempts) of jobs that this statement ends.
 
     `source` joins what the three expressions and `follow_id`, the id of the job to make, are taken from; `j` is the ended job
-    as it was, whose queue and priority the new one has. A job without an address for its status makes none; nor does a cancelled one: whoever cancelled it knows.
+    as it was, whose queue, priority and trace the new one has. A job without an address for its status makes none; nor does a cancelled one: whoever cancelled it knows.
     """
     return f"""
     followed AS (
-      INSERT INTO jobs (id, client_id, queue_id, priority, type, payload, payload_bytes, callback_url, callback_host, max_attempts, status, run_at,
+      INSERT INTO jobs (id, client_id, queue_id, priority, traceparent, type, payload, payload_bytes, callback_url, callback_host, max_attempts, status, run_at,
                         scheduled_for, first_due_at, follows_job_id, created_at, updated_at)
-      SELECT follow_id, c.client_id, j.queue_id, j.priority, '{TYPE_PREFIX}' || c.status, told.payload, octet_length(told.payload),
+      SELECT follow_id, c.client_id, j.queue_id, j.priority, j.traceparent, '{TYPE_PREFIX}' || c.status, told.payload, octet_length(told.payload),
              CASE c.status WHEN 'done' THEN j.on_success_url ELSE j.on_failure_url END,
              CASE c.status WHEN 'done' THEN j.on_success_host ELSE j.on_failure_host END,
              5, 'pending', clock.now, clock.now, clock.now, c.id, clock.now, clock.now

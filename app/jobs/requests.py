@@ -23,6 +23,7 @@ class JobRequest(Callback):
     request_fingerprint: bytes | None = None
     expires_at: datetime | None = None
     dedupe_window_seconds: float | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,11 @@ INSERT = text(f"""
       FROM clock
     )
     INSERT INTO jobs AS j (id, client_id, queue_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for,
-                           first_due_at, expires_at, dedupe_until, idempotency_key, request_fingerprint, created_at, updated_at)
+                           first_due_at, expires_at, dedupe_until, idempotency_key, request_fingerprint, traceparent, created_at, updated_at)
     SELECT :id, :client_id, queue.id, :type, {", ".join(_GIVEN.get(name, f":{name}") for name in COLUMNS)}, :payload_bytes,
            CASE WHEN run_at <= now THEN 'pending' ELSE 'scheduled' END, run_at, run_at, greatest(run_at, now),
            CAST(:expires_at AS timestamptz), now + make_interval(secs => CAST(:dedupe_window_seconds AS float8)),
-           :idempotency_key, :request_fingerprint, now, now
+           :idempotency_key, :request_fingerprint, :traceparent, now, now
     FROM asked LEFT JOIN queue ON true
     WHERE coalesce(CAST(:expires_at AS timestamptz) > greatest(run_at, now), true)
     ON CONFLICT DO NOTHING
@@ -80,6 +80,7 @@ def parameters(request: JobRequest, job_id: UUID) -> dict[str, Any]:
         "request_fingerprint": request.request_fingerprint,
         "expires_at": request.expires_at,
         "dedupe_window_seconds": request.dedupe_window_seconds,
+        "traceparent": request.traceparent,
     }
 
 

@@ -37,6 +37,7 @@ _SENT = {
     "request_fingerprint": "bytea",
     "expires_at": "timestamptz",
     "dedupe_window_seconds": "float8",
+    "traceparent": "text",
 }
 _STORED = {
     "max_attempts": f"coalesce(u.max_attempts, q.default_max_attempts, {DEFAULT_ATTEMPTS})",
@@ -52,10 +53,10 @@ INSERT = text(f"""
            WITH ORDINALITY AS u({", ".join(_SENT)}, place) CROSS JOIN clock
     )
     INSERT INTO jobs AS j (id, client_id, queue_id, type, {", ".join(COLUMNS)}, payload_bytes, status, run_at, scheduled_for, first_due_at,
-                           expires_at, dedupe_until, idempotency_key, request_fingerprint, created_at, updated_at)
+                           expires_at, dedupe_until, idempotency_key, request_fingerprint, traceparent, created_at, updated_at)
     SELECT u.id, q.client_id, q.id, u.type, {", ".join(_STORED.get(name, f"u.{name}") for name in COLUMNS)}, u.payload_bytes,
            CASE WHEN u.due_at <= u.now THEN 'pending' ELSE 'scheduled' END, u.due_at, u.due_at, greatest(u.due_at, u.now),
-           u.expires_at, u.now + make_interval(secs => u.dedupe_window_seconds), u.idempotency_key, u.request_fingerprint, u.now, u.now
+           u.expires_at, u.now + make_interval(secs => u.dedupe_window_seconds), u.idempotency_key, u.request_fingerprint, u.traceparent, u.now, u.now
     FROM asked u JOIN queues q ON q.client_id = :client_id AND q.name = u.queue
     WHERE coalesce(u.expires_at > greatest(u.due_at, u.now), true)
     ORDER BY u.idempotency_key, u.place

@@ -6,22 +6,21 @@ import time
 from collections.abc import Callable, Iterable
 from threading import Lock
 
-import redis
-import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 
 from app.database import transaction
-from app.metrics.totals import OutcomeTotals, Truth, read_truth
+from app.health import Check, stores_away
+from app.metrics.totals import MOST_DUE, OutcomeTotals, Truth, read_truth
 from app.stores import Stores
-
-logger = structlog.get_logger(__name__)
 
 # Everybody may ask for /metrics unless METRICS_TOKEN is set: asking often must cost little.
 KEEP_SECONDS = 1.0
+# A scrape waits so long for the stores, whatever they do.
+WAIT_SECONDS = 2.0
+QUEUE = ["client", "queue"]
 STATEMENT_TIMEOUT = text("SELECT set_config('statement_timeout', '2s', true)")
 
 
@@ -32,26 +31,44 @@ class StoreCollector(Collector):
         self._find_stores = find_stores
         self._totals = OutcomeTotals()
         self._lock = Lock()
+        self._stores: Stores
+        self._from_postgresql: list[Metric] = []
+        self._from_redis: list[Metric] = []
+        self._checks = [Check("postgresql", self._ask_postgresql), Check("redis", self._ask_redis)]
         self._kept: list[Metric] = []
         self._kept_until = 0.0
 
     def collect(self) -> Iterable[Metric]:
         with self._lock:
             if time.monotonic() >= self._kept_until:
-                stores = self._find_stores()
-                self._kept = [*self._postgresql(stores), *_redis(stores)]
+                self._stores = self._find_stores()
+                away = stores_away(self._checks, WAIT_SECONDS)
+                self._kept = [
+                    *_told("postgresql", away, self._from_postgresql),
+                    *_told("redis", away, self._from_redis),
+                ]
                 self._kept_until = time.monotonic() + KEEP_SECONDS
             return self._kept
 
-    def _postgresql(self, stores: Stores) -> list[Metric]:
-        try:
-            with transaction(stores.engine) as conn:
-                conn.execute(STATEMENT_TIMEOUT)
-                truth = read_truth(conn, self._totals)
-        except SQLAlchemyError as error:
-            logger.warning("metrics_without_postgresql", error=str(error).splitlines()[0])
-            return [_gauge("postgresql_up", "Whether PostgreSQL answered", 0)]
-        return [_gauge("postgresql_up", "Whether PostgreSQL answered", 1), *_families(truth)]
+    def _ask_postgresql(self) -> None:
+        with transaction(self._stores.engine) as conn:
+            conn.execute(STATEMENT_TIMEOUT)
+            truth = read_truth(conn, self._totals)
+        self._from_postgresql = [*_families(truth), *_queue_families(truth)]
+
+    def _ask_redis(self) -> None:
+        ready, scheduled = self._stores.stream.depth()
+        self._from_redis = [
+            _gauge("ready_stream_length", "Entries in Redis' ready stream", ready),
+            _gauge("scheduled_set_size", "Members of Redis' scheduled set: jobs due within 30 s", scheduled),
+        ]
+
+
+def _told(name: str, away: list[str], found: list[Metric]) -> list[Metric]:
+    """`NAME_up`, and what the store said if it did."""
+    title = {"postgresql": "PostgreSQL", "redis": "Redis"}[name]
+    up = _gauge(f"{name}_up", f"Whether {title} answered", int(name not in away))
+    return [up, *([] if name in away else found)]
 
 
 def _families(truth: Truth) -> Iterable[Metric]:
@@ -92,17 +109,20 @@ def _families(truth: Truth) -> Iterable[Metric]:
     yield times
 
 
-def _redis(stores: Stores) -> list[Metric]:
-    try:
-        ready, scheduled = stores.stream.depth()
-    except (redis.RedisError, OSError) as error:
-        logger.warning("metrics_without_redis", error=str(error))
-        return [_gauge("redis_up", "Whether Redis answered", 0)]
-    return [
-        _gauge("redis_up", "Whether Redis answered", 1),
-        _gauge("ready_stream_length", "Entries in Redis' ready stream", ready),
-        _gauge("scheduled_set_size", "Members of Redis' scheduled set: jobs due within 30 s", scheduled),
-    ]
+def _queue_families(truth: Truth) -> Iterable[Metric]:
+    due = GaugeMetricFamily("queue_due_jobs", f"Due jobs that wait in a queue, up to {MOST_DUE}.", labels=QUEUE)
+    oldest = GaugeMetricFamily(
+        "queue_oldest_due_age_seconds", "How long a queue's oldest due job has waited.", labels=QUEUE
+    )
+    for labels, (count, age) in truth.queues.items():
+        due.add_metric(labels, count)
+        oldest.add_metric(labels, age)
+    beats = GaugeMetricFamily(
+        "last_beat_age_seconds", "Since the last sign of life of any process of a kind.", labels=["kind"]
+    )
+    for kind, age in truth.beat_ages.items():
+        beats.add_metric([kind], age)
+    yield from (due, oldest, beats)
 
 
 def _counter(name: str, words: str, value: float) -> Metric:

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from app.jobs.stats import OUTCOMES
+from app.meters.bounded import MOST_PAIRS
 from app.processes import SILENCE_SECONDS
 from app.system_health import OLDEST_UNHELD
 
@@ -20,6 +21,8 @@ from app.system_health import OLDEST_UNHELD
 COUNT_EXACTLY = 100_000
 # Minutes this old are written no more, for a recorder's transaction is cut off long before (app.database.BOUNDS).
 SETTLED = "5 minutes"
+# Jobs of one queue are counted up to here.
+MOST_DUE = 1_000
 
 SETTLED_UNTIL = text(f"SELECT date_trunc('minute', punctual_now() - interval '{SETTLED}') AS until")
 OUTCOME_COUNTS = """
@@ -43,10 +46,26 @@ ALIVE = text(f"""
     GROUP BY kind
 """)
 LEADING = text("SELECT EXISTS (SELECT FROM leader WHERE holder IS NOT NULL AND expires_at > punctual_now())")
+# The queues that have the most series to themselves are those that were made first: which ones they are never changes.
+QUEUES = text(f"""
+    WITH clock AS MATERIALIZED (SELECT punctual_now() AS now),
+    shown AS (SELECT id, client_id, name FROM queues ORDER BY id LIMIT {MOST_PAIRS})
+    SELECT c.name AS client, q.name AS queue,
+           (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.queue_id = q.id AND j.status IN ('pending', 'scheduled')
+                                    AND j.run_at <= clock.now LIMIT {MOST_DUE}) due) AS due,
+           coalesce((SELECT greatest(0, extract(epoch FROM clock.now - min(j.run_at))) FROM jobs j
+                     WHERE j.queue_id = q.id AND j.status IN ('pending', 'scheduled')), 0)::float8 AS age
+    FROM shown q JOIN clients c ON c.id = q.client_id CROSS JOIN clock
+""")
+BEATS = text(
+    "SELECT kind, greatest(0, extract(epoch FROM punctual_now() - max(beat_at)))::float8 AS age FROM processes GROUP BY kind"
+)
 CRON_ENTRIES = text("SELECT count(*) FILTER (WHERE enabled), count(*) FILTER (WHERE NOT enabled) FROM cron_entries")
 CIRCUITS = text(
     "SELECT count(*) FILTER (WHERE opened_at IS NOT NULL) AS open, coalesce(sum(openings), 0)::bigint FROM circuits"
 )
+# An alert sees a total grow only from one that it saw before.
+MISSED_NONE = {("skipped", "missed"): 0}
 CRON_TOTALS = text("SELECT status, reason, sum(count)::bigint AS total FROM cron_totals GROUP BY 1, 2 ORDER BY 1, 2")
 
 
@@ -56,6 +75,8 @@ class Truth:
 
     `cron_totals` counts planned times of cron entries since the beginning, by status and reason.
     `circuits`: how many are open, and how often any opened.
+    `queues`: by client and queue, the due jobs and the seconds the oldest has waited; the first queues alone.
+    `beat_ages`: seconds since the last sign of life, by kind of process.
     """
 
     outcomes: Mapping[str, int]
@@ -66,6 +87,8 @@ class Truth:
     cron_entries: tuple[int, int]
     circuits: tuple[int, int]
     cron_totals: Mapping[tuple[str, str], int]
+    queues: Mapping[tuple[str, str], tuple[int, float]]
+    beat_ages: Mapping[str, float]
 
 
 class OutcomeTotals:
@@ -103,7 +126,9 @@ def read_truth(conn: Connection, totals: OutcomeTotals) -> Truth:
         is_led=bool(conn.execute(LEADING).scalar_one()),
         cron_entries=(enabled, paused),
         circuits=(circuits[0], circuits[1]),
-        cron_totals={(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
+        cron_totals=MISSED_NONE | {(row.status, row.reason): row.total for row in conn.execute(CRON_TOTALS)},
+        queues={(row.client, row.queue): (row.due, row.age) for row in conn.execute(QUEUES)},
+        beat_ages={row.kind: row.age for row in conn.execute(BEATS)},
     )
 
 

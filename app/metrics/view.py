@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hmac
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
 from flask import Blueprint, Flask, Request, Response, current_app, request
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.values import ValueClass
 from prometheus_flask_exporter import PrometheusMetrics
 
 from app.current import punctual, settings
 from app.errors import Unauthorized
+from app.meters.pool import PoolCollector
+from app.meters.token import WANTS_TOKEN, carries_token
 from app.metrics import submissions
 from app.metrics.collector import StoreCollector
+from app.metrics.process_files import ProcessFiles
 
 bp = Blueprint("metrics", __name__)
 
@@ -32,15 +30,6 @@ class RequestMetrics(PrometheusMetrics):  # type: ignore[misc]
 
     def info(self, *_: Any, **__: Any) -> None:
         return None
-
-
-class ProcessFiles(MultiProcessCollector):
-    """Sums the files of all web processes of this host. A file that a process has just made is still empty: it waits."""
-
-    def collect(self) -> Iterable[Metric]:
-        paths = [entry.path for entry in os.scandir(self._path) if entry.name.endswith(".db") and entry.stat().st_size]
-        merged: Iterable[Metric] = self.merge(paths, accumulate=True)  # type: ignore[no-untyped-call]
-        return merged
 
 
 def register(app: Flask) -> None:
@@ -64,6 +53,7 @@ class Sources:
         """All of them. Under gunicorn the counters of every process of this host, dead ones too, are in files."""
         registry = CollectorRegistry()
         registry.register(self.stores)
+        registry.register(PoolCollector(punctual().engine))
         if ValueClass._multiprocess:
             registry.register(ProcessFiles(None))  # type: ignore[no-untyped-call]
         else:
@@ -75,9 +65,8 @@ class Sources:
 @bp.get("/metrics")
 def metrics() -> Response:
     """Prometheus' text, or OpenMetrics where it is asked for. With METRICS_TOKEN set it takes that as a bearer token."""
-    token = settings().metrics_token
-    if token is not None and not _carries(token):
-        raise Unauthorized("Give METRICS_TOKEN as `Authorization: Bearer <token>`.")
+    if not carries_token(request.headers.get("Authorization", ""), settings().metrics_token):
+        raise Unauthorized(WANTS_TOKEN)
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     sources = cast(Sources, current_app.extensions["metrics"])
     return Response(encode(sources.together()), content_type=content_type)
@@ -86,11 +75,6 @@ def metrics() -> Response:
 def url_rule(asked: Request) -> str:
     """The label of a request: its rule, or one for all that matched none."""
     return asked.url_rule.rule if asked.url_rule else "none"
-
-
-def _carries(token: str) -> bool:
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 def _bound_method(response: Response) -> Response:

@@ -112,6 +112,7 @@ class Job(CallbackColumns, Base):
     request_fingerprint: Mapped[bytes | None] = mapped_column(LargeBinary)
     cron_entry_id: Mapped[int | None] = mapped_column(ForeignKey("cron_entries.id", ondelete="SET NULL"))
     follows_job_id: Mapped[UUID | None]
+    traceparent: Mapped[str | None] = mapped_column(String(55))
     lease_expires_at: Mapped[Instant | None]
     worker: Mapped[UUID | None]
     cancel_requested_at: Mapped[Instant | None]
