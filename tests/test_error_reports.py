@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 import requests
 from sqlalchemy import Connection, text
 
@@ -30,7 +29,6 @@ def events(collector: Collector) -> list[dict[str, Any]]:
 
 
 def test_an_error_of_web_arrives_without_what_was_sent(processes: Processes, api_key: str, db_conn: Connection) -> None:
-    pytest.importorskip("sentry_sdk")
     with running_collector() as collector:
         web = processes.web(SENTRY_DSN=collector.url.replace("://", "://public@") + "/7")
         db_conn.execute(text("ALTER TABLE jobs RENAME TO jobs_away"))
@@ -53,7 +51,6 @@ def test_an_error_of_web_arrives_without_what_was_sent(processes: Processes, api
 
 
 def test_an_error_of_a_worker_arrives_too(processes: Processes) -> None:
-    pytest.importorskip("sentry_sdk")
     with running_collector() as collector:
         processes.start(
             "worker",

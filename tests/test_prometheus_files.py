@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 from flask import Flask
@@ -67,7 +68,6 @@ def assert_counts(exported: Exported) -> None:
 
 
 def assert_asked_for(exported: Exported) -> None:
-    promql_parser = pytest.importorskip("promql_parser")
     known = exported.labels()
     asked = set()
     for where, expression in expressions():
@@ -102,7 +102,6 @@ def assert_documented(exported: Exported) -> None:
 
 
 def test_every_expression_is_one() -> None:
-    promql_parser = pytest.importorskip("promql_parser")
     for where, expression in expressions():
         assert promql_parser.parse(expression) is not None, where
     with pytest.raises(ValueError):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import requests
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from app.config import ConfigurationError, Settings
 from app.demo_receiver import DemoReceiver
@@ -20,11 +21,10 @@ from tests.test_traceparent import SOUND, TRACE
 
 
 def spans_of(collector: Collector) -> list[Any]:
-    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     found = []
     for path, body in collector.posts:
         assert path == "/v1/traces"
-        sent = service.ExportTraceServiceRequest.FromString(body)
+        sent = ExportTraceServiceRequest.FromString(body)
         found += [span for resource in sent.resource_spans for scope in resource.scope_spans for span in scope.spans]
     return found
 
@@ -32,7 +32,6 @@ def spans_of(collector: Collector) -> list[Any]:
 def test_a_job_is_followed_from_submit_to_its_callbacks(
     processes: Processes, receiver: DemoReceiver, api_key: str
 ) -> None:
-    pytest.importorskip("opentelemetry.sdk")
     with running_collector() as collector:
         options = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
         processes.worker(**options)
@@ -72,7 +71,6 @@ def test_a_collector_that_is_deaf_holds_up_neither_jobs_nor_a_stop(
     processes: Processes, receiver: DemoReceiver, api_key: str
 ) -> None:
     """It takes connections and never answers."""
-    pytest.importorskip("opentelemetry.sdk")
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(8)
