@@ -1,8 +1,9 @@
 // BullMQ with a hundred calls at once over connections that are kept open. `node worker.mjs add URL COUNT` puts jobs, else it works.
 import { Queue, Worker } from "bullmq";
+import { Redis } from "ioredis";
 import { Pool } from "undici";
 
-const connection = { path: process.env.BENCH_REDIS_SOCKET, maxRetriesPerRequest: null };
+const connection = new Redis(process.env.BENCH_REDIS_SOCKET, { maxRetriesPerRequest: null });
 
 if (process.argv[2] === "add") {
   const [url, count] = [process.argv[3], Number(process.argv[4])];
@@ -14,6 +15,7 @@ if (process.argv[2] === "add") {
     await queue.addBulk(jobs);
   }
   await queue.close();
+  connection.disconnect();
 } else {
   const pools = new Map();
   const call = async (job) => {
