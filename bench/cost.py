@@ -76,9 +76,8 @@ def memory(conn: Connection, in_flight: int) -> dict[str, Any]:
         idle = {"worker, idle": mib(worker), "scheduler, idle": mib(scheduler)}
         fleet.put(conn, fleet.client(conn), receiver.url, in_flight, path="/?ms=10000")
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and receiver.stats()["count"] < in_flight:
+        while (reached := int(receiver.stats()["count"])) < in_flight and time.monotonic() < deadline:
             time.sleep(0.2)
-        reached = int(receiver.stats()["count"])
         most = mib(worker)
         fleet.wait_until_done(conn)
         took = conn.execute(

@@ -28,13 +28,14 @@ TIMEOUT_SECONDS = 300.0
 # Ids in the order of time, as Punctual makes them, so that the indexes are written to as they are in use.
 JOBS = text("""
     INSERT INTO jobs (id, client_id, queue_id, type, payload, payload_bytes, callback_url, callback_host, status, run_at, scheduled_for,
-                      first_due_at, max_attempts, created_at, updated_at)
+                      first_due_at, max_attempts, timeout_seconds, created_at, updated_at)
     SELECT CAST(lpad(to_hex(CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)), 12, '0') || '7' || substr(md5(random()::text), 1, 3)
                 || '8' || substr(md5(random()::text), 1, 15) AS uuid),
            q.client_id, q.id, 'bench', '[1, 2]', 6, CAST(:url AS text) || CAST(:path AS text), :url, CASE WHEN due > now THEN 'scheduled' ELSE 'pending' END,
-           due, due, due, 5, now, now
-    FROM (SELECT punctual_now() AS now) AS clock, queues q, generate_series(1, :count),
-      LATERAL (SELECT now + make_interval(secs => CAST(:after AS float8) + random() * CAST(:within AS float8)) AS due) d
+           due, due, due, 5, 30, now, now
+    FROM (SELECT punctual_now() AS now) AS clock, queues q,
+      (SELECT CAST(:after AS float8) + random() * CAST(:within AS float8) AS later FROM generate_series(1, :count)) AS each,
+      LATERAL (SELECT now + make_interval(secs => later) AS due) AS d
     WHERE q.client_id = :client
 """)
 
