@@ -130,7 +130,7 @@ def child_environment(**overrides: str) -> dict[str, str]:
 
 
 class _Reader:
-    """Reads one variable at a time; NAME_FILE names a file that holds the value of NAME, for secrets."""
+    """Reads one variable at a time; NAME_FILE names a file whose stripped content is the value of NAME, for secrets."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -145,6 +145,8 @@ class _Reader:
                 value = Path(path).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigurationError(f"{name}_FILE cannot be read: {error}") from error
+            if not value.strip():
+                raise ConfigurationError(f"{name}_FILE names {path!r}, which is empty: put the value of {name} into it")
         return value.strip() or None if value else None
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
