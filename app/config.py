@@ -70,6 +70,11 @@ class Settings:
     def is_production(self) -> bool:
         return self.environment == "production"
 
+    @property
+    def leaving_file(self) -> Path:
+        """While it is there, web is not ready: who stops web makes it some seconds before, so that proxies look elsewhere."""
+        return self.data_dir / "leaving"
+
     def require_stores(self) -> tuple[str, str]:
         """The database's and Redis' URLs. Raises ConfigurationError when one is not set."""
         if not self.database_url:

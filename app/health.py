@@ -114,7 +114,9 @@ def healthz() -> tuple[Response, int]:
 
 @bp.get("/readyz")
 def readyz() -> tuple[Response, int]:
-    """As /healthz, and whether the database has the migrations of this release."""
+    """As /healthz, and whether the database has the migrations of this release. 503 as well while this web is about to leave."""
+    if cast(Settings, current_app.extensions["settings"]).leaving_file.exists():
+        return jsonify(status="leaving"), 503
     return _told(_checks())
 
 

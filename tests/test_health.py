@@ -95,6 +95,17 @@ def test_it_is_not_ready_before_the_migrations(client: FlaskClient, db_conn: Con
         db_conn.execute(text("UPDATE alembic_version SET version_num = :newest"), {"newest": newest_migration()})
 
 
+def test_it_is_not_ready_while_it_is_about_to_leave(client: FlaskClient, settings: Settings) -> None:
+    settings.leaving_file.touch()
+    try:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.get_json()) == (503, {"status": "leaving"})
+        assert [client.get(path).status_code for path in ("/livez", "/healthz")] == [200, 200]
+    finally:
+        settings.leaving_file.unlink()
+    assert client.get("/readyz").status_code == 200
+
+
 @pytest.mark.parametrize("program", ["worker", "scheduler"])
 def test_workers_and_schedulers_answer_on_a_port_of_their_own(processes: Processes, program: str) -> None:
     port = free_port()
