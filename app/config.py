@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from app.crash_points import POINTS
+from app.redis_client import DISTRIBUTED
 
 Network = IPv4Network | IPv6Network
 ENVIRONMENTS = ("local", "production")
@@ -92,7 +93,7 @@ class Settings:
         settings = cls(
             environment=environment,
             database_url=read.database_url("DATABASE_URL"),
-            redis_url=read.url("REDIS_URL", ("redis", "rediss", "unix")),
+            redis_url=read.url("REDIS_URL", ("redis", "rediss", "unix", *DISTRIBUTED)),
             redis_prefix=read.prefix("REDIS_PREFIX", "punctual"),
             secret_key=read.text("SECRET_KEY"),
             data_dir=Path(read.text("DATA_DIR") or "var").absolute(),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolEmpty
@@ -15,8 +16,9 @@ BOUNDS = text(
     "SELECT set_config('idle_in_transaction_session_timeout', '5s', true), "
     "set_config('lock_timeout', '5s', true), set_config('statement_timeout', '30s', true)"
 )
+BACKEND = text("SELECT pg_backend_pid()")
 CONNECT_ARGS: dict[str, Any] = {
-    # PgBouncer in transaction mode hands statements to other sessions: nothing may be prepared in one (C8).
+    # PgBouncer in transaction mode hands statements to other sessions: nothing may be prepared in one (C8); see `prepared`.
     "prepare_threshold": None,
     "connect_timeout": 3,
     # Instants come back in the session's zone, and some of them no other zone than UTC can hold (9999-12-31T23:59:59Z).
@@ -53,6 +55,31 @@ def autocommit(engine: Engine) -> Iterator[Connection]:
     """A connection on which each statement is a transaction of its own: one round trip, nothing held."""
     with engine.connect() as conn:
         yield conn.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
+def prepared(engine: Engine) -> Iterator[Connection]:
+    """The same, for the few statements that run all the time: PostgreSQL keeps them planned, where we talk to it directly.
+
+    Planning costs as much as running them does. Their plans must be good for any parameters, since one serves all.
+    """
+    with engine.connect() as conn:
+        conn = conn.execution_options(isolation_level="AUTOCOMMIT")
+        driver = conn.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.prepare_threshold = 0 if _is_direct(conn, driver) else None
+        try:
+            yield conn
+        finally:
+            driver.prepare_threshold = None
+
+
+def _is_direct(conn: Connection, driver: psycopg.Connection) -> bool:
+    """Whether the session is ours alone. A pooler tells its clients a process number of its own making; asked once a connection."""
+    info = conn.connection.info
+    if "is_direct" not in info:
+        info["is_direct"] = driver.info.backend_pid == conn.execute(BACKEND).scalar_one()
+    return bool(info["is_direct"])
 
 
 @contextmanager

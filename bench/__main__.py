@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-PARTS = ("pages", "cron_burst", "drain", "submit", "peers")
+PARTS = ("pages", "cron_burst", "drain", "submit", "whole_way", "punctuality", "growth", "cost", "peers")
 
 
 MODULES = {"peers": "bench.peers.installing"}

@@ -19,7 +19,7 @@ from app.attempts import Claim
 from app.circuits import begin_probe
 from app.clock import Clock
 from app.crash_points import reach
-from app.database import autocommit, is_about_a_row, transaction
+from app.database import autocommit, is_about_a_row, prepared, transaction
 from app.meters.attempts import claim_seconds
 from app.process import OncePerSecond
 from app.spans import Spans
@@ -121,7 +121,7 @@ class Consumer(threading.Thread):
         limited: list[Due] = []
         tried: set[str] = set()
         while tickets:
-            with claim_seconds.time(), autocommit(self._stores.engine) as conn:
+            with claim_seconds.time(), prepared(self._stores.engine) as conn:
                 claimed = jobs.claim(conn, worker, tickets)
             if claimed.now is not None:
                 self._clock.sync(claimed.now)

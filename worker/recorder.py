@@ -19,7 +19,7 @@ from app.attempts import Answer, Claim
 from app.circuits import Outcome, counts_as_failure
 from app.clock import Clock
 from app.crash_points import reach
-from app.database import autocommit, transaction
+from app.database import autocommit, prepared, transaction
 from app.jobs import Recorded, ToRecord, enqueue
 from app.meters.attempts import count_recorded, record_seconds
 from app.outcomes import Ending, decide
@@ -140,7 +140,7 @@ class Recorder(threading.Thread):
             worker = self._hands.worker_of(claim)
             if worker is not None:
                 batch.append(ToRecord(_ending(claim, answer, now), worker))
-        with record_seconds.time(), autocommit(self._stores.engine) as conn:
+        with record_seconds.time(), prepared(self._stores.engine) as conn:
             recorded = jobs.record(conn, batch)
         count_recorded(recorded)
         if self._spans is not None:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, values_of
 from app.clock import boottime
 from app.crash_points import reach
-from app.database import autocommit, is_connection_lost, sqlstate
+from app.database import autocommit, is_connection_lost, prepared, sqlstate
 from app.errors import InvalidRequest, invalid
 from app.ids import uuid7
 from app.jobs.lanes import lane
@@ -128,7 +128,7 @@ def enqueue(stores: Stores, jobs: Sequence[Due], now: datetime) -> None:
 
 def _insert(engine: Engine, request: JobRequest, job_id: UUID) -> tuple[Submitted, datetime, str]:
     """What became of the request, when its job was made, and its lane. An IntegrityError NOT_NULL: there is no such queue."""
-    with autocommit(engine) as conn:
+    with prepared(engine) as conn:
         for _ in range(KEY_TRIES):
             row = conn.execute(INSERT, parameters(request, job_id)).one_or_none()
             if row is None and request.idempotency_key is None:

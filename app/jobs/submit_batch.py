@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, Row, text
 from app.callback import COLUMNS, DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, values_of
 from app.clock import boottime
 from app.crash_points import reach
-from app.database import autocommit, is_connection_lost
+from app.database import is_connection_lost, prepared
 from app.errors import InvalidRequest
 from app.ids import uuid7
 from app.jobs.lanes import lane
@@ -100,7 +100,7 @@ def _insert(
 ) -> tuple[list[Submitted | InvalidRequest], list[Due], datetime | None]:
     client_id, made, now = requests[0].client_id, list[Due](), None
     settled: dict[int, Submitted | InvalidRequest] = {}
-    with autocommit(engine) as conn:
+    with prepared(engine) as conn:
         for name in dict.fromkeys(request.queue for request in requests):
             ensure(conn, client_id, name)
         for _ in range(KEY_TRIES):
