@@ -38,5 +38,6 @@ raw_env = [f"PROMETHEUS_MULTIPROC_DIR={metrics_dir}"]
 
 
 def on_starting(server: Any) -> None:
-    """Adds what earlier processes counted to the totals, so that these never jump back."""
+    """Adds what earlier processes counted to the totals, so that these never jump back. An earlier stop is over."""
     fold(metrics_dir)
+    settings.leaving_file.unlink(missing_ok=True)

@@ -71,6 +71,11 @@ class Settings:
     def is_production(self) -> bool:
         return self.environment == "production"
 
+    @property
+    def leaving_file(self) -> Path:
+        """While it is there, web is not ready: who stops web makes it some seconds before, so that proxies look elsewhere."""
+        return self.data_dir / "leaving"
+
     def require_stores(self) -> tuple[str, str]:
         """The database's and Redis' URLs. Raises ConfigurationError when one is not set."""
         if not self.database_url:
@@ -131,7 +136,7 @@ def child_environment(**overrides: str) -> dict[str, str]:
 
 
 class _Reader:
-    """Reads one variable at a time; NAME_FILE names a file that holds the value of NAME, for secrets."""
+    """Reads one variable at a time; NAME_FILE names a file whose stripped content is the value of NAME, for secrets."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -146,6 +151,8 @@ class _Reader:
                 value = Path(path).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigurationError(f"{name}_FILE cannot be read: {error}") from error
+            if not value.strip():
+                raise ConfigurationError(f"{name}_FILE names {path!r}, which is empty: put the value of {name} into it")
         return value.strip() or None if value else None
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
 import threading
@@ -24,7 +25,7 @@ PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'self'
 
 
 class DemoReceiver(ThreadingHTTPServer):
-    """Answers by path: /hook 200, /hook-fail 500, /hook-flaky?fails=N, /hook-slow?seconds=S. Listens on 127.0.0.1 only.
+    """Answers by path: /hook 200, /hook-fail 500, /hook-flaky?fails=N, /hook-slow?seconds=S. Listens on 127.0.0.1 unless told otherwise.
 
     `GET /` is the page, `GET /requests` the same as JSON (oldest first), `DELETE /requests` forgets all.
     Port 0 takes a free one; `port` tells which.
@@ -34,8 +35,8 @@ class DemoReceiver(ThreadingHTTPServer):
     # The standard library's 5 refuses a worker that opens a hundred connections at once.
     request_queue_size = 1024
 
-    def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        super().__init__((host, port), Handler)
         self.record = Record()
         self.stopping = threading.Event()
 
@@ -182,7 +183,9 @@ HOOKS: dict[str, Answer] = {"/hook": _succeed, "/hook-fail": _fail, "/hook-flaky
 
 
 def main() -> None:
-    receiver = DemoReceiver(Settings.from_env().receiver_port)
+    parser = argparse.ArgumentParser(prog="python -m app.demo_receiver", description="Takes callbacks and shows them.")
+    parser.add_argument("--host", default="127.0.0.1", help="the address it listens on (default 127.0.0.1)")
+    receiver = DemoReceiver(Settings.from_env().receiver_port, parser.parse_args().host)
 
     def stop(number: int, frame: FrameType | None) -> None:
         # shutdown() waits for the serving loop, which is this thread.

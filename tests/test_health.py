@@ -85,14 +85,30 @@ def test_it_lives_whatever_is_away(settings: Settings) -> None:
     assert app.test_client().get("/readyz").get_json()["away"] == ["postgresql", "redis", "migrations"]
 
 
-def test_it_is_not_ready_before_the_migrations(client: FlaskClient, db_conn: Connection) -> None:
+def test_it_is_not_ready_before_the_migrations_and_still_is_when_the_next_releases_came(
+    client: FlaskClient, db_conn: Connection
+) -> None:
+    at = text("UPDATE alembic_version SET version_num = :at")
     assert client.get("/readyz").status_code == 200
-    db_conn.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     try:
+        db_conn.execute(at, {"at": "0001"})
         assert client.get("/readyz").get_json() == {"status": "unavailable", "away": ["migrations"]}
         assert client.get("/healthz").status_code == 200
+        db_conn.execute(at, {"at": f"{int(newest_migration()) + 1:04}"})
+        assert client.get("/readyz").get_json() == {"status": "ok"}
     finally:
-        db_conn.execute(text("UPDATE alembic_version SET version_num = :newest"), {"newest": newest_migration()})
+        db_conn.execute(at, {"at": newest_migration()})
+
+
+def test_it_is_not_ready_while_it_is_about_to_leave(client: FlaskClient, settings: Settings) -> None:
+    settings.leaving_file.touch()
+    try:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.get_json()) == (503, {"status": "leaving"})
+        assert [client.get(path).status_code for path in ("/livez", "/healthz")] == [200, 200]
+    finally:
+        settings.leaving_file.unlink()
+    assert client.get("/readyz").status_code == 200
 
 
 @pytest.mark.parametrize("program", ["worker", "scheduler"])
